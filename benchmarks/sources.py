@@ -1,24 +1,27 @@
 """What people ask for all day beside many closed letters, and an import beside the bare insert of the same rows.
 
 python -m benchmarks.sources numbers sqlite:////tmp/numbers.db 20000 1000000
+python -m benchmarks.sources sums sqlite:////tmp/sums.db 100000
 python -m benchmarks.sources import 200000
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from mahavishnu.cli.app import run
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.transfer import letter_as_line
+from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.model import lifecycle
 from mahavishnu.model.daily_sums import ListedTombstone, fold_closed, groups_of, numbers_of
 from mahavishnu.model.letter import DeadLetter, FailedTask
@@ -93,22 +96,58 @@ async def numbers(url: str, still_open: int, closed: int) -> None:
         await measure("health_warnings", lambda: dlq.health_warnings(stats))
 
 
-async def imports(count: int) -> None:
-    """In lots of 1,000, as the command line sends them."""
-    documents = [json.loads(letter_as_line(closed_letter(number))) for number in range(count)]
+async def sums(url: str, closed: int) -> None:
+    """How many closed letters are added up in a second, go by go, as the background does it."""
+    async with DeadLetterQueue(10_000_000, store=open_store(url)) as dlq:
+        for start in range(0, closed, AT_ONCE):
+            await dlq.context.letters.records.write(
+                [closed_letter(number) for number in range(start, start + min(AT_ONCE, closed - start))]
+            )
+        before, ledger = await dlq.get_statistics(), Ledger(dlq.context)
+        goes, folded, started, began = 0, 0, time.process_time(), time.perf_counter()
+        while some := await ledger.fold_closed():
+            goes, folded = goes + 1, folded + some
+        took = time.process_time() - started, time.perf_counter() - began
+        same = before["lifetime_stats"] == (await dlq.get_statistics())["lifetime_stats"]
+        print(f"{folded} in {goes} goes: {folded / took[1]:.0f}/s by the clock, {folded / took[0]:.0f}/s of processor")
+        print(f"the statistics are the same: {same}")
+
+
+def imports(count: int) -> None:
+    """What `mahavishnu dlq import` takes, with the import by its lines alone, and the bare insert of the same rows.
+
+    By processor time, and by the clock: other programs may use the same machine.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "letters.db"
-        async with DeadLetterQueue(10_000_000, store=open_store(f"sqlite:///{path}")) as dlq:
-            start = time.perf_counter()
-            for place in range(0, count, 1000):
-                await dlq.transfer.import_letters(documents[place : place + 1000])
-            ours = time.perf_counter() - start
+        path, lines, alone = Path(folder) / "letters.db", Path(folder) / "letters.jsonl", Path(folder) / "alone.db"
+        with lines.open("w") as file:
+            file.writelines(f"{letter_as_line(closed_letter(number))}\n" for number in range(count))
+        command = timed(lambda: run(["dlq", "--store", f"sqlite:///{path}", "import", str(lines)]))
+        library = timed(lambda: asyncio.run(import_lines(lines, alone)))
         raw = bare_insert(path, Path(folder) / "raw.db")
-    print(f"import {count / ours:.0f}/s, bare executemany {count / raw:.0f}/s, ratio {raw / ours:.2f}")
+    print(f"{'':<22}{'processor':>12}{'clock':>12}   ratio to bare, by processor and clock")
+    for name, took in (("dlq import", command), ("import_letters", library), ("bare executemany", raw)):
+        rates = "".join(f"{count / each:>10.0f}/s" for each in took)
+        print(f"{name:<22}{rates}   {raw[0] / took[0]:.2f} {raw[1] / took[1]:.2f}")
 
 
-def bare_insert(path: Path, other: Path) -> float:
-    """How long the same rows take with the same indexes."""
+async def import_lines(lines: Path, path: Path) -> None:
+    """As many at once as the command sends."""
+    async with DeadLetterQueue(10_000_000, store=open_store(f"sqlite:///{path}")) as dlq:
+        with lines.open() as file:
+            while some := list(islice(file, 4000)):
+                await dlq.transfer.import_letters(some)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """How many seconds of the processor, and of the clock."""
+    started, began = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - started, time.perf_counter() - began
+
+
+def bare_insert(path: Path, other: Path) -> tuple[float, float]:
+    """How long the same rows take with the same indexes, as `timed` says it."""
     source, target = sqlite3.connect(path), sqlite3.connect(other)
     rows = source.execute(f"SELECT * FROM {LETTERS.name}").fetchall()
     made: Iterable[tuple[str]] = source.execute(
@@ -117,11 +156,13 @@ def bare_insert(path: Path, other: Path) -> float:
     target.execute("PRAGMA journal_mode = WAL")
     for (sql,) in made:
         target.execute(sql)
-    start = time.perf_counter()
-    with target:
-        places = ", ".join("?" * len(rows[0]))
-        target.executemany(f"INSERT INTO {LETTERS.name} VALUES ({places})", rows)
-    took = time.perf_counter() - start
+    statement = f"INSERT INTO {LETTERS.name} VALUES ({', '.join('?' * len(rows[0]))})"
+
+    def insert() -> None:
+        with target:
+            target.executemany(statement, rows)
+
+    took = timed(insert)
     source.close()
     target.close()
     return took
@@ -131,7 +172,9 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["numbers", url, still_open, closed]:
             asyncio.run(numbers(url, int(still_open), int(closed)))
+        case ["sums", url, closed]:
+            asyncio.run(sums(url, int(closed)))
         case ["import", count]:
-            asyncio.run(imports(int(count)))
+            imports(int(count))
         case _:
             sys.exit(__doc__)

@@ -111,13 +111,16 @@ class Connection:
     async def ask(
         self, method: str, path: str, *, params: Params | None = None, body: Any = None, etag: str | None = None
     ) -> Answer:
-        """Send one request. Raises a MahavishnuError with the detail of the problem that the answer is."""
+        """Send one request; a `body` of bytes is JSON already.
+
+        Raises a MahavishnuError with the detail of the problem that the answer is.
+        """
         headers = {"User-Agent": f"mahavishnu/{__version__}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if etag is not None:
             headers["If-Match"] = etag
-        content = None if body is None else json.dumps(body).encode()
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         answer = await self._transport.request(method, self._url(path, params), headers, content)
         self._check(answer)
         if 300 <= answer.status < 400 or "json" not in answer.headers.get("content-type", "json"):

@@ -74,7 +74,7 @@ class Json:
             raise InvalidPayload(name, f"cannot be written as JSON: {problem}") from problem
         if nesting_depth(text) > MAX_DEPTH:
             raise InvalidPayload(name, f"is nested deeper than {MAX_DEPTH}")
-        if not _is_plain_json(value):  # two keys may have become one
+        if not is_plain_json(value):  # two keys may have become one
             _refuse(value, name)
         return cls(text)
 
@@ -212,7 +212,7 @@ def _is_plain(key: Any) -> bool:
     return key is None or isinstance(key, int | float)
 
 
-def _is_plain_json(value: Any) -> bool:
+def is_plain_json(value: Any) -> bool:
     """Whether all of it is of types that JSON has, and all keys are texts."""
     waiting = [value]
     for each in waiting:  # more of them come while it goes on

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mahavishnu.model.clock import add_time
-from mahavishnu.model.ids import derived_task_id, entry_instant, is_dated_by
+from mahavishnu.model.ids import derived_task_id, document_key, entry_instant, is_dated_by
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, SourceKind
@@ -97,6 +97,16 @@ def places_of(letter: DeadLetter) -> list[DeadLetter]:
     if (original := original_task_id(letter)) is not None:
         places.append(evolve(letter, task_id=original, source=replace(letter.source, id=None)))
     return places
+
+
+def place_keys(letter: DeadLetter) -> list[str]:
+    """The keys of `places_of`, without making those letters: for many of which nearly none has another place."""
+    task_id, namespace, queue = letter.task_id, letter.namespace, letter.queue
+    marks = (letter.captured_digest or letter.payload.digest, letter.entry_id)
+    ids = [task_id, *(derived_task_id(task_id, mark) for mark in marks)]
+    if (original := original_task_id(letter)) is not None:
+        ids.append(original)
+    return [document_key(each, namespace, queue) for each in ids]
 
 
 def choose_place(letter: DeadLetter, found: Sequence[DeadLetter | None]) -> int:

@@ -50,6 +50,7 @@ from mahavishnu.api.schemas import (
     Revision,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.letter_lines import documents_in
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
@@ -67,6 +68,7 @@ SORTS = {
     "priority": (Sort("priority", descending=True), Sort("due_at")),
 }
 _NO_LETTER = problem_responses(404)
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
 NDJSON = "application/x-ndjson"
 CHUNK = 64 * 1024  # characters that are sent at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
@@ -128,11 +130,18 @@ async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
     return json_response({"cleared": await dlq.clear_all(by=acting_name(actor, body.by), notes=body.notes)})
 
 
-@router.post("/dlq/import", response_model=ImportSummary, summary="Take in letters that were exported", name="import")
+@router.post(
+    "/dlq/import",
+    response_model=ImportSummary,
+    summary="Take in letters that were exported",
+    name="import",
+    responses=problem_responses(422),
+    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": _OBJECTS}}}},
+)
 async def import_letters(
+    request: Request,
     dlq: OwnQueue,
     actor: Operator,
-    letters: list[dict[str, Any]],
     even_deleted: bool = False,
     namespace: NamespaceName | None = None,
 ) -> Response:
@@ -140,6 +149,7 @@ async def import_letters(
 
     One that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
+    letters = documents_in(await request.body())
     result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted, namespace=namespace)
     return json_response(
         {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json as codec
 import stat
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 from urllib.parse import quote
 
+import msgspec
 import typer
 
 from mahavishnu.cli.client import Connection, TooLarge, run_conversation
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.stores.fallback.drain import DrainResult
 
-_BATCH_LETTERS = 200
-_BATCH_BYTES = 1024 * 1024
+_BATCH_LETTERS, _BATCH_LETTERS_HERE = 500, 4000  # a server answers within its client's patience, whatever they meet
+_BATCH_BYTES = 3 * 1024 * 1024  # below what a server reads by default
 _PROGRESS_EVERY = 1000
 _WORDS = {
     "new": "new",
@@ -133,10 +136,11 @@ def import_letters(
 
     async def converse(api: Connection) -> None:
         done = 0
-        for batch in _batches(file, refused):
+        gc.freeze()  # what is there now stays: looking through it again and again would take a fifth of the time
+        for batch in _batches(file, refused, _BATCH_LETTERS if api.dlq is None else _BATCH_LETTERS_HERE):
             for part, answer in await _send(api, batch, even_deleted):
-                for became in answer["taken"].values():
-                    counts[became] = counts.get(became, 0) + 1
+                for became, number in Counter(answer["taken"].values()).items():
+                    counts[became] = counts.get(became, 0) + number
                 _note(answer["refused"], part, refused, at)
             done += len(batch)
             _print_progress(done)
@@ -156,63 +160,94 @@ def import_letters(
         raise typer.Exit(ExitCode.FAILED)
 
 
-Numbered = tuple[int, dict[str, Any]]  # a line's number, and the letter in it
+class Line(NamedTuple):
+    """A letter in a file: the number of its line, the name that the API has for it, and its JSON text."""
+
+    number: int
+    name: str
+    text: bytes
 
 
-def _note(answered: dict[str, str], part: list[Numbered], refused: dict[str, str], at: dict[str, str]) -> None:
+class _Names(msgspec.Struct):
+    """What a letter is called. The rest of its line is looked through and not kept: the API decodes it."""
+
+    entry_id: Any = None
+    task_id: Any = None
+
+
+_read_names = msgspec.json.Decoder(_Names).decode
+
+
+def _note(answered: dict[str, str], part: list[Line], refused: dict[str, str], at: dict[str, str]) -> None:
     """Note what was refused, and in which line it is; the API names letters without a name by their place."""
-    lines = {_name(letter) or str(place): (number, _name(letter)) for place, (number, letter) in enumerate(part)}
+    if not answered:
+        return
+    lines = {line.name or str(place): line for place, line in enumerate(part)}
     for key, why in answered.items():
-        number, name = lines.get(key, (None, key))
+        line = lines.get(key)
+        number, name = (line.number, line.name) if line else (None, key)
         known = name or f"line {number}"
         refused[known] = why
         at[known] = f"line {number}, {name}" if name and number else known
 
 
-def _name(letter: dict[str, Any]) -> str:
-    return str(letter.get("entry_id") or letter.get("task_id") or "")
-
-
-async def _send(api: Connection, batch: list[Numbered], even_deleted: bool) -> list[tuple[list[Numbered], Any]]:
+async def _send(api: Connection, batch: list[Line], even_deleted: bool) -> list[tuple[list[Line], Any]]:
     """Send a batch, in halves where it is too large for the server; the parts with their answers.
 
     Raises the refusal of the server.
     """
     try:
         params = {"even_deleted": True} if even_deleted else None
-        return [(batch, await api.post("/dlq/import", [letter for _, letter in batch], params))]
+        body = b"[%b]" % b",".join([line.text for line in batch])
+        return [(batch, await api.post("/dlq/import", body, params))]
     except TooLarge as problem:
         if len(batch) == 1:
-            raise TooLarge(f"line {batch[0][0]}: {problem}") from None
+            raise TooLarge(f"line {batch[0].number}: {problem}") from None
         half = len(batch) // 2
         return [*await _send(api, batch[:half], even_deleted), *await _send(api, batch[half:], even_deleted)]
 
 
-def _batches(file: str, refused: dict[str, str]) -> Iterator[list[Numbered]]:
+def _batches(file: str, refused: dict[str, str], most: int) -> Iterator[list[Line]]:
     """The letters of a file in batches; what is wrong with other lines goes into `refused`."""
-    batch: list[Numbered] = []
+    batch: list[Line] = []
     size = 0
     for number, text in enumerate(_lines(file), 1):
-        if not text.strip():
+        text = text.strip()
+        if not text:
             continue
         try:
-            letter = codec.loads(text.decode("utf-8-sig"))  # editors add a mark
+            line = _line(number, text)
         except UnicodeDecodeError as problem:
             refused[f"line {number}"] = f"this is not UTF-8: {problem}"
             continue
         except (ValueError, RecursionError) as problem:
             refused[f"line {number}"] = f"this is not JSON: {problem}"
             continue
-        if not isinstance(letter, dict):
+        if line is None:
             refused[f"line {number}"] = "this is no letter"
             continue
-        if batch and (len(batch) == _BATCH_LETTERS or size + len(text) > _BATCH_BYTES):
+        if batch and (len(batch) == most or size + len(line.text) > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append((number, letter))
-        size += len(text)
+        batch.append(line)
+        size += len(line.text) + 1
     if batch:
         yield batch
+
+
+def _line(number: int, text: bytes) -> Line | None:
+    """The letter in a line; None if it is JSON and no letter. Raises ValueError and RecursionError."""
+    if not text.isascii():
+        text = text.decode("utf-8-sig").encode()  # editors add a mark
+    try:
+        names = _read_names(text)
+        names_of = names.entry_id, names.task_id
+    except (ValueError, RecursionError):  # such as an escaped lone surrogate, which json takes
+        letter = codec.loads(text)
+        if not isinstance(letter, dict):
+            return None
+        names_of = letter.get("entry_id"), letter.get("task_id")
+    return Line(number, str(names_of[0] or names_of[1] or ""), text)
 
 
 def drain(

@@ -54,6 +54,7 @@ _LISTED = 500  # tombstones, or closed letters, at once
 _CLOSED_FOR = timedelta(hours=1)  # before a letter is added up: one that was closed just now may be opened again
 _SUMS_AT_ONCE = 1000  # months
 _CLOSED_AT_ONCE = 5000  # closed letters of one go
+MANY_CLOSED = _CLOSED_AT_ONCE // 2  # where one go had so many, there are probably more
 _OTHERS_DAYS = 365  # how long at least a tombstone of another app is left to that: it may have a limit of its own
 _OTHERS = 20  # other namespaces at once
 _TALLIES = tuple(each.name for each in fields(Tallies))
@@ -237,15 +238,14 @@ class _Folding:
 
     async def _list_closed(self, keys: list[str]) -> LedgerEntry | None:
         """Have this month list the closed letters under these keys. Returns its entry, or None if that cannot be."""
-        month = await get_one(self._ledger, self._name(self._now.strftime("%Y-%m")))
+        month = await get_one(self._ledger, name := self._name(self._now.strftime("%Y-%m")))
         if month is not None and month.folding:
             return None
         there = await self._letters.get(keys)
         listed = tuple(ListedTombstone.of_closed(letter) for letter in there if self._is_closed(letter))
         if not listed:
             return None
-        empty = self._empty_day(self._name(self._now.strftime("%Y-%m")))
-        return await write_one(self._ledger, replace(month or empty, folding=listed))
+        return await write_one(self._ledger, replace(month or self._empty_day(name), folding=listed))
 
     def _is_closed(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
         if not isinstance(letter, DeadLetter) or letter.is_open or letter.is_deleted or not has_numbers(letter):

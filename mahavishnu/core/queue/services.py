@@ -170,6 +170,19 @@ async def archive_old(dlq: DeadLetterQueue) -> None:
         await Ledger(inside.context).fold()
 
 
+async def add_up_closed(context: QueueContext) -> None:
+    """Add up letters that were closed a while ago, one go after the other while there are many.
+
+    A store of an earlier version may have a million. Half of the time is for others.
+    """
+    from mahavishnu.core.queue.ledger import MANY_CLOSED, Ledger
+
+    clock, began = context.clock, context.clock.monotonic()
+    while await Ledger(context).fold_closed() >= MANY_CLOSED:
+        await clock.sleep(clock.monotonic() - began)
+        began = clock.monotonic()
+
+
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
     from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
@@ -190,9 +203,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         ledger = Ledger(dlq.context)
         await ledger.fold()
         await ledger.fold_others()
-
-    async def add_up_closed() -> None:
-        await Ledger(dlq.context).fold_closed()
 
     async def maintain_queues() -> None:
         await dlq.queues.maintain()
@@ -220,7 +230,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the refresh of groups", dlq.groups.refresh, lambda: GROUPS_SECONDS),
         PeriodicTask("automatic requeues", dlq.requeues.requeue_exhausted, lambda: REQUEUE_SECONDS),
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
-        PeriodicTask("the sums of closed letters", add_up_closed, lambda: SUMS_SECONDS),
+        PeriodicTask("the sums of closed letters", partial(add_up_closed, dlq.context), lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
         PeriodicTask("stale tasks", staleness.run, lambda: dlq.context.staleness.detection_interval_seconds),

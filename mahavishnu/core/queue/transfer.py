@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.core.queue import reads
+from mahavishnu.core.queue.letter_lines import (
+    Document,
+    letter_as_line,
+    name_of,
+    parse_letter,
+    require_past,
+    require_sound,
+    without_lease,
+)
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.engine.recorder import CaptureKind
-from mahavishnu.model import lifecycle
-from mahavishnu.model.clock import add_time, instant_text
+from mahavishnu.model.clock import SystemClock, add_time, instant_text
 from mahavishnu.model.errors import (
     AlreadyResolved,
-    CorruptRecord,
     IllegalMove,
-    InvalidInput,
     LetterBusy,
     MahavishnuError,
     StoreMisconfigured,
@@ -27,25 +32,19 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import entry_id_in
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
 from mahavishnu.model.tombstones import count_alone
-from mahavishnu.model.typed_edit import require_types
-from mahavishnu.model.work import places_of
+from mahavishnu.model.work import place_keys
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.kinds import LETTERS
 
 _BECAME = {CaptureKind.CREATED: "new", CaptureKind.MERGED: "joined", CaptureKind.REOPENED: "succeeded"}
-_AT_ONCE = 500  # letters of one write
+_AT_ONCE = 4000  # letters of one write: a store commits, and an index is touched, once for all of them
+_WITHOUT_REST = 500  # letters that are read at a stretch
 _NAMED_LETTERS = 50  # that an audit entry names
-_SIMPLE = (str, bool, type(None))
-_LARGEST = 2**31 - 1
-_MOST_REVISIONS = 100_000  # each is a record of its own, which goes when the letter is deleted
 _AHEAD = timedelta(days=1)  # by which the clock of the machine that exported may be ahead
 _IMPORTED_BY = " (imported by "
-_ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -67,13 +66,13 @@ class Transfer:
 
         Raises InvalidInput, and StoreError rather than leave some out.
 
-        >>> import asyncio, json
+        >>> import asyncio
         >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
         >>> async def main():
         ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
         ...         await here.enqueue("wf_1", {}, [], "connection reset")
         ...         lines = [line async for line in here.transfer.export()]
-        ...         return [await there.transfer.import_letter(json.loads(line)) for line in lines]
+        ...         return [await there.transfer.import_letter(line) for line in lines]
         >>> asyncio.run(main())
         ['new']
         """
@@ -83,14 +82,14 @@ class Transfer:
 
     async def import_letter(
         self,
-        document: Mapping[str, Any],
+        document: Document,
         *,
         by: str = DEFAULT_ACTOR,
         even_deleted: bool = False,
         namespace: str | None = None,
     ) -> str:
-        """Take in what `export` gave: `new`, `joined` with the open letter of that task, `succeeded` a closed one,
-        or `same` if it is here already.
+        """Take in what `export` gave, a line or the object in it: `new`, `joined` with the open letter of that task,
+        `succeeded` a closed one, or `same` if it is here already.
 
         A letter that was deleted here is refused unless `even_deleted`, which makes it the next generation of itself. A
         letter that was being run comes back as it was before. It stays in its namespace; where another `namespace` is
@@ -107,7 +106,7 @@ class Transfer:
 
     async def import_letters(
         self,
-        documents: Sequence[Mapping[str, Any]],
+        documents: Sequence[Document],
         *,
         by: str = DEFAULT_ACTOR,
         notes: str | None = None,
@@ -125,13 +124,19 @@ class Transfer:
             try:
                 for start in range(0, len(documents), _AT_ONCE):
                     parsed: list[tuple[str, DeadLetter]] = []
+                    latest = add_time(self._clock.now(), _AHEAD)
                     for place, document in enumerate(documents[start : start + _AT_ONCE], start):
-                        name = _name(document, place)
                         try:
-                            with isolate_letter(name):
-                                parsed.append((name, self._parse(document, by, namespace)))
-                        except MahavishnuError as problem:
-                            result.refused[name] = problem
+                            parsed.append(self._parse(document, by, namespace, latest))
+                        except Exception:
+                            name = name_of(document, place)
+                            try:
+                                with isolate_letter(name):
+                                    raise
+                            except MahavishnuError as problem:
+                                result.refused[name] = problem
+                        if place % _WITHOUT_REST == 0:
+                            await SystemClock().sleep(0)  # others in this process are served meanwhile
                     await self._import_some(parsed, by, even_deleted, result)
             finally:
                 record.add(
@@ -145,11 +150,13 @@ class Transfer:
         """Take in some letters: the new ones by one write, then the others one after the other."""
         created = await self._create_new([letter for _, letter in parsed])
         for (name, letter), stored in zip(parsed, created, strict=True):
+            if stored:
+                self._context.announce(EventName.CAPTURED, letter, by=by, imported=True)
+                result.taken.setdefault(name, "new")
+                continue
             try:
                 with isolate_letter(name):
-                    if stored:
-                        self._context.announce(EventName.CAPTURED, letter, by=by, imported=True)
-                    became = "new" if stored else await self._import(letter, by, even_deleted)
+                    became = await self._import(letter, by, even_deleted)
                 result.taken.setdefault(name, became)  # one that is sent twice was new the first time
             except (StoreUnavailable, StoreMisconfigured):
                 raise
@@ -158,7 +165,7 @@ class Transfer:
 
     async def _create_new(self, letters: Sequence[DeadLetter]) -> list[bool]:
         """Create those of these letters that can meet no other one, neither here nor among these. Says which."""
-        places = [[each.key for each in places_of(letter)] for letter in letters]
+        places = [place_keys(letter) for letter in letters]
         often = Counter(key for keys in places for key in set(keys))
         alone = [place for place, keys in enumerate(places) if all(often[key] == 1 for key in keys)]
         asked = [key for place in alone for key in places[place]]
@@ -176,13 +183,16 @@ class Transfer:
                 created[place] = isinstance(one, DeadLetter)
         return created
 
-    def _parse(self, document: Mapping[str, Any], by: str, namespace: str | None) -> DeadLetter:
-        ours = count_alone(parse_letter(document))
+    def _parse(self, document: Document, by: str, namespace: str | None, latest: datetime) -> tuple[str, DeadLetter]:
+        """The letter, and the entry id that it had. Raises what keeps it from being taken in."""
+        parsed = parse_letter(document)
+        ours = count_alone(parsed)
         if namespace not in (None, ours.namespace):
             ours = _move_to(ours, str(namespace))
         self._context.letter_factory.check_size(ours)
-        _require_past(ours, self._clock.now())
-        return _mark_names(_require_sound(_without_lease(ours)), by)
+        require_past(ours, latest)
+        ours = without_lease(ours)
+        return parsed.entry_id, _mark_names(ours if ours is parsed else require_sound(ours), by)
 
     async def _import(self, ours: DeadLetter, by: str, even_deleted: bool) -> str:
         try:
@@ -217,66 +227,6 @@ def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
     )
 
 
-def _name(document: Any, place: int) -> str:
-    found = document.get("entry_id") or document.get("task_id") if isinstance(document, Mapping) else None
-    return str(found or place)
-
-
-def letter_as_line(letter: DeadLetter) -> str:
-    """A letter as one line of JSON; one that is being run as it was before: who reads it gets no right to settle it."""
-    return LETTERS.document(_without_lease(letter))
-
-
-def _without_lease(letter: DeadLetter) -> DeadLetter:
-    if letter.lease is None or lifecycle.violations(letter):  # an unsound letter is exported as it is
-        return letter
-    released = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
-    return evolve(released, updated_at=letter.updated_at)  # a later state than that of the store would survive deletion
-
-
-def parse_letter(document: Mapping[str, Any]) -> DeadLetter:
-    """The letter of a document. Raises InvalidInput for what is none, or is not sound."""
-    if not isinstance(document, Mapping):
-        raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
-    for name, value in document.items():
-        if type(value) not in _SIMPLE and not (type(value) is int and -_LARGEST <= value <= _LARGEST):
-            Json.of(value, name)  # not too deep, and no number that JSON does not have
-    try:
-        letter = evolve(LETTERS.decode(document, ()), version=None)
-        key = letter.key  # refuses names that no store could keep
-        if not _ENTRY_ID.fullmatch(letter.entry_id):
-            raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
-    except CorruptRecord as problem:
-        raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
-    _require_sound(letter)
-    require_types(letter.payload_types.value)
-    requeue = document.get("requeue") or {}
-    for name, value in (*document.items(), *((f"requeue.{name}", each) for name, each in requeue.items())):
-        lowest = -_LARGEST if name == "priority" else 0
-        most = _MOST_REVISIONS if name == "revision" else _LARGEST  # statistics add them up
-        if type(value) is int and name != "task" and not lowest <= value <= most:
-            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}: it goes from {lowest} to {most}")
-    return letter
-
-
-def _require_past(letter: DeadLetter, now: datetime) -> None:
-    """Raise InvalidInput for a date in the future: later moves would come before it. Only its retry may be due then."""
-    dates = {name: getattr(letter, name) for name in _DATES}
-    dates["resolution_timestamp"] = letter.resolution.at
-    dates["requeue.at"] = letter.requeue and letter.requeue.at
-    dates |= {f"failures[{place}].at": failure.at for place, failure in enumerate(letter.failures)}
-    latest = add_time(now, _AHEAD)
-    for name, moment in dates.items():
-        if moment is not None and moment > latest:
-            raise InvalidInput(
-                f"{name} of letter {letter.key!r:.80} is {instant_text(moment)}, which has not come yet: correct it, "
-                "or the clock of this machine"
-            )
-
-
-_DATES = [each.name for each in fields(DeadLetter) if each.name.endswith("_at") and each.name != "due_at"]
-
-
 def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
     """The letter with the names of people in it marked by who imports it, unless that is nobody in particular."""
 
@@ -290,12 +240,4 @@ def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
         letter = evolve(letter, resolution=replace(letter.resolution, by=marked(letter.resolution.by)))
     if letter.requeue is not None:
         letter = evolve(letter, requeue=replace(letter.requeue, by=marked(letter.requeue.by)))
-    return letter
-
-
-def _require_sound(letter: DeadLetter) -> DeadLetter:
-    if broken := lifecycle.violations(letter):
-        raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
-    if letter.is_deleted:
-        raise InvalidInput(f"letter {letter.key!r} is what is left of a deleted one: there is nothing to import")
     return letter

@@ -10,7 +10,7 @@ from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.model.lifecycle import edit
-from mahavishnu.model.work import as_other_work, as_sole_work, same_letters, same_work
+from mahavishnu.model.work import as_other_work, as_sole_work, place_keys, places_of, same_letters, same_work
 from tests.unit.letters import NOON, captured
 
 ONE, TWO, THREE = (Json.of({"n": n}) for n in (1, 2, 3))
@@ -53,6 +53,14 @@ def test_other_work_has_a_task_id_that_says_which_and_a_source_that_says_whose()
     assert replace(other, task_id="nightly", source=letter.source) == letter
     assert as_other_work(edit(letter, now=NOON, payload=TWO)).task_id == other.task_id, "as it was captured"
     assert as_sole_work(letter).task_id == f"nightly@{letter.entry_id}"
+
+
+@pytest.mark.parametrize("task_id", ["nightly", "a/b/c", "t" * (MAX_TASK_ID_BYTES - 30)])
+@pytest.mark.parametrize("namespace", ["default", "eu"])
+def test_the_keys_of_its_places_are_those_of_the_letters_there(task_id: str, namespace: str) -> None:
+    letter = captured(task_id=task_id, payload=ONE, namespace=namespace)
+    for each in (letter, as_other_work(letter), edit(letter, now=NOON, payload=TWO)):
+        assert place_keys(each) == [place.key for place in places_of(each)]
 
 
 def test_where_the_work_came_from_stays_known() -> None:

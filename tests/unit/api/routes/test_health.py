@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.transfer import letter_as_line
+from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.stores.base import Health

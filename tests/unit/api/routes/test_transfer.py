@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from mahavishnu.cli.commands.processes import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.transfer import letter_as_line
+from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
@@ -95,6 +95,25 @@ async def test_impossible_dates_and_numbers_are_refused_and_names_are_marked(gua
     assert "updated_at of letter 'late' is 9999-12-31T23:59:59.999Z, which has not come yet" in told["refused"]["late"]
     seen = (await guarded_api.get("/dlq/forged", headers=bearer("viewer"))).json()
     assert seen["resolved_by"] == "ada (imported by olga)"
+
+
+JSON_BODY = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"), [(b"{", "is not JSON"), (b"{}", "an array of letters"), (b"", "is not JSON")]
+)
+async def test_a_body_that_is_no_array_is_refused(api: ApiHarness, body: bytes, said: str) -> None:
+    told = await api.client.post("/api/v1/dlq/import", content=body, headers=JSON_BODY)
+    assert told.status_code == 422 and said in told.json()["detail"]
+
+
+async def test_items_that_are_no_letters_do_not_stop_an_import(api: ApiHarness) -> None:
+    line = json.loads(letter_as_line(make_letter(task_id="wf", entry_id="wf")))
+    for odd in ([5, "text", None, []], ["\ud800", 5]):  # of the latter the whole body needs another parser
+        body = json.dumps([*odd, line])
+        told = (await api.client.post("/api/v1/dlq/import", content=body, headers=JSON_BODY)).json()
+        assert list(told["taken"]) == ["wf"] and list(told["refused"]) == [str(place) for place in range(len(odd))]
 
 
 async def test_what_was_deleted_is_imported_only_if_that_is_meant(api: ApiHarness) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.core.queue.services import add_up_closed
 from mahavishnu.model import tombstones
 from mahavishnu.model.daily_sums import has_numbers
 from mahavishnu.model.errors import MahavishnuError, StoreError
@@ -75,6 +76,22 @@ async def test_closed_letters_are_added_up_and_stay_as_they_are(any_house: House
     kept = {letter.task_id: has_numbers(letter) for letter in await letters_of(queue)}
     assert sorted(name for name, has in kept.items() if has) == ["today", "wf_00004"]
     assert await ledger_of(queue).fold_closed(1) == 0
+
+
+async def test_many_are_added_up_go_by_go_with_as_much_rest(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, goes, rests = house.queue(), [5000, 3000, 2499, 5000], list[float]()
+
+    async def fold_closed(self: Ledger) -> int:
+        await asyncio.to_thread(house.clock.advance, 7)  # it takes a while
+        return goes.pop(0)
+
+    async def sleep(self: ManualClock, seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(Ledger, "fold_closed", fold_closed)
+    monkeypatch.setattr(ManualClock, "sleep", sleep)
+    await add_up_closed(queue.context)
+    assert (rests, goes) == ([7, 7], [5000]), "after few it waits for its next time"
 
 
 async def test_one_that_is_opened_again_counts_on(any_house: House) -> None:

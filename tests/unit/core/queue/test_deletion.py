@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue.transfer import letter_as_line
+from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.engine.letters import VisibleLetters, without_deleted
 from mahavishnu.model import tombstones
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, StoreUnavailable

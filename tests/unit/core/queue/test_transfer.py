@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
-from mahavishnu.core.queue.transfer import letter_as_line, parse_letter
+from mahavishnu.core.queue.letter_lines import Document, letter_as_line, parse_letter
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import LAST_INSTANT
@@ -41,6 +41,14 @@ async def lines(dlq: DeadLetterQueue, **filters: Any) -> list[Any]:
     return [json.loads(line) async for line in dlq.transfer.export(**filters)]
 
 
+def parsed(document: Document) -> DeadLetter | str:
+    """The letter, or why there is none."""
+    try:
+        return parse_letter(document)
+    except InvalidInput as refusal:
+        return str(refusal)
+
+
 def bare(letter: DeadLetter) -> DeadLetter:
     """Without the store's mark."""
     return evolve(letter, version=None)
@@ -49,7 +57,9 @@ def bare(letter: DeadLetter) -> DeadLetter:
 @given(letters())
 @example(make_letter())
 def test_a_line_is_the_letter_or_it_is_refused_because_it_is_not_sound(letter: DeadLetter) -> None:
-    document = json.loads(letter_as_line(letter))
+    line = letter_as_line(letter)
+    document = json.loads(line)
+    assert parsed(line) == parsed(document) == parsed(json.dumps(document, indent=1, ensure_ascii=False))
     if letter.lease is not None and not lifecycle.violations(letter):
         letter = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
     if broken := lifecycle.violations(letter):
@@ -234,7 +244,8 @@ DATES = [
     "failed_at", "created_at", "updated_at", "last_retry_at", "exhausted_at", "completed_at", "archived_at",
 ]  # fmt: skip
 JUNK = [
-    ("text", "a letter is a JSON object"),
+    ("text", "this is not JSON"),
+    ('"text"', "a letter is a JSON object"),
     ({}, "no 'task_id'"),
     ({"schema": 99}, "newer version"),
     ({"task_id": ""}, "must not be empty"),
@@ -333,6 +344,30 @@ async def test_what_a_store_could_not_keep_is_refused(house: House) -> None:
     for bad in ({"task": deep}, {"task": float("nan")}, {"metadata": {"n": float("inf")}}, {"task": "x" * 2_000_000}):
         with pytest.raises(InvalidPayload):
             await dlq.transfer.import_letter({**whole, **bad})
+
+
+async def test_lines_that_are_no_letters_do_not_stop_those_that_are(house: House) -> None:
+    dlq = house.queue()
+    whole = json.loads(letter_as_line(make_letter()))
+    names: dict[str, dict[str, Any]] = {
+        "a": {},
+        "b": {"task": float("nan")},
+        "c": {"task": "\ud800"},
+        "d": {"error": "\ud800"},
+        "e": {},
+    }
+    lines = [json.dumps({**whole, "task_id": name, "entry_id": name, **more}) for name, more in names.items()]
+    spaced = json.dumps({**whole, "task_id": "f", "entry_id": "f", "task": {"a": "é", "b": [1]}}, ensure_ascii=False)
+    result = await dlq.transfer.import_letters([lines[0], "{", *lines[1:], "[" * 10_000, spaced, '{"task": 1e999}'])
+    assert result.taken == dict.fromkeys("acdef", "new")
+    assert [f"{name}: {str(why).partition(': ')[0]}" for name, why in result.refused.items()] == [
+        "1: this is not JSON",
+        "b: task is nan, which JSON has no number for",
+        "6: letter is nested deeper than 200",
+        "8: task is inf, which JSON has no number for",
+    ]
+    assert (await letter_of(dlq, "f")).payload.text == '{"a":"\\u00e9","b":[1]}'
+    assert (await letter_of(dlq, "c")).task == "\ud800"
 
 
 async def test_it_is_told(house: House) -> None:
