@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "dlq": "letters",
+    "query": "query",
     "runs": "runs",
     "groups": "groups",
     "queues": "queues",

@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from mahavishnu.cli.client import Connection
-from mahavishnu.cli.output import NotFound, print_line, print_table
+from mahavishnu.cli.output import print_line, print_notice, print_table
 from mahavishnu.model.errors import MahavishnuError
 
 _WORDS = {"present": "any value", "missing": "none"}
 
 
 async def ask_for(api: Connection, path: str, place: Mapping[str, str | None] | None = None) -> Any:
-    """The answer, or None where the server is of an earlier version, or cannot tell now: the rest is shown."""
+    """The answer, or None where there is none now, which is said: the rest was shown."""
     try:
         return await api.get(path, place)
-    except (NotFound, MahavishnuError):
+    except MahavishnuError as problem:
+        print_notice(f"what it has in common with others is not known: {problem}")
         return None
 
 

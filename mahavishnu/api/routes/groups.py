@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.commonality_schemas import CommonalityList
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed
+from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed, to_json
 from mahavishnu.api.routing import Depends, Header, Query, Router
 from mahavishnu.api.schemas import Instant, Name, NamespacePageQuery, RequestModel, ResponseModel, Text, fields_of
+from mahavishnu.core.queue.commonalities import SAMPLE
 from mahavishnu.model.group import GroupView
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
@@ -92,6 +94,18 @@ async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """With its numbers by hour, a sample, and what people have said."""
     view = await dlq.groups.get(decode_id(fingerprint))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
+
+
+@router.get(
+    "/{fingerprint}/commonalities",
+    response_model=CommonalityList,
+    responses=problem_responses(404),
+    summary="What the letters of a group have in common, and others do not have",
+)
+async def common_values(dlq: Queue, actor: Viewer, fingerprint: str, sample: int = SAMPLE) -> Response:
+    """Values inside of tasks and metadata, repos, workers, hours: the most telling first. Masked ones are not there."""
+    found = await dlq.groups.commonalities(decode_id(fingerprint), sample=sample)
+    return json_response(to_json(found))
 
 
 @router.patch(

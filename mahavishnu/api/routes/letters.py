@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.commonality_schemas import ContrastList
 from mahavishnu.api.errors import problem, problem_responses
 from mahavishnu.api.responses import (
     JSON,
@@ -50,6 +51,7 @@ from mahavishnu.api.schemas import (
     Revision,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.commonalities import SAMPLE
 from mahavishnu.core.queue.letter_lines import documents_in
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
@@ -224,6 +226,18 @@ async def _why_each_waits(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -
         return await dlq.workers.why_each_waits(letters)
     except StoreError:
         return [None] * len(letters)
+
+
+@router.get(
+    "/dlq/{task_id}/contrasts",
+    response_model=ContrastList,
+    responses=problem_responses(404),
+    summary="What a letter lacks that letters had that succeeded",
+)
+async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
+    """Letters of its adapter whose work succeeded when it was run again."""
+    found = await dlq.letters.contrasts(decode_id(task_id), sample=sample, **where.arguments)
+    return json_response(to_json(found))
 
 
 @router.patch(

@@ -41,7 +41,7 @@ def test_a_group_says_what_its_letters_have_in_common(run: Run) -> None:
     done = run("group", "show", "v1:bad")
     assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["in", "common", "value", "here", "others"] in lines
+    assert ["in", "common", "value", "here", "others"] in lines, done.out
     assert ["task.currency", '"EURO"', "4", "of", "4", "0", "%"] in lines
     assert "looked at: all 4 of the group, all 4 others of orders" in done.out
 
