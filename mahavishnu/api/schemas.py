@@ -374,3 +374,11 @@ class Filter(RequestModel):
     created_before: Instant | None = None
     updated_from: Instant | None = None
     updated_before: Instant | None = None
+
+
+class LetterQuery(Filter, PageQuery):
+    """Which letters, how many, from where, and in which order."""
+
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
+    whole: Annotated[bool, Field(description="With failures and tracebacks, as a single letter has them")] = False

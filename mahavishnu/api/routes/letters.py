@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -40,9 +39,9 @@ from mahavishnu.api.schemas import (
     Letter,
     LetterDetail,
     LetterEdit,
+    LetterQuery,
     NamespaceName,
     NewLetter,
-    PageQuery,
     ReasonLine,
     RequeueRequest,
     RequeueResult,
@@ -77,14 +76,6 @@ PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have
 NO_APP = "this server runs no letters: start it with --app MODULE:NAME, or redrive the letter, for a worker to run it"
 log = logging.getLogger(__name__)
 router = Router(tag="letters")
-
-
-class LetterQuery(Filter, PageQuery):
-    """Which letters, how many, from where, and in which order."""
-
-    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
-    whole: Annotated[bool, Field(description="With failures and tracebacks, as a single letter has them")] = False
 
 
 @router.get("/dlq", response_model=list[Letter], summary="Letters, newest first", name="list")
