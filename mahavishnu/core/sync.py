@@ -168,6 +168,7 @@ class SyncArchive(SyncFace[Archive]):
     list = SyncMethod(_of(Archive).list)
     search = SyncMethod(_of(Archive).search)
     show = SyncMethod(_of(Archive).show)
+    show_task = SyncMethod(_of(Archive).show_task)
     restore = SyncMethod(_of(Archive).restore)
     partitions = SyncMethod(_of(Archive).partitions)
     detach = SyncMethod(_of(Archive).detach)

@@ -32,8 +32,8 @@ _OLDEST_FIRST = (Sort("created_at"),)
 class RetentionRules:
     """For how many days records are kept in the queue after their end; None for as long as the store lives.
 
-    Letters go to the archive after that, former ones too; other records are deleted. Partitions of the archive are
-    detached when `archive_months` are over. With `enabled` all of it is done in the background, every
+    Letters go to the archive after that, former ones too, and lifecycle tasks; other records are deleted. Partitions of
+    the archive are detached when `archive_months` are over. With `enabled` all of it is done in the background, every
     `interval_minutes`. Raises InvalidInput for a number below 0.
     """
 
@@ -98,15 +98,19 @@ def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query |
     return Query(where, _OLDEST_FIRST, limit)
 
 
-def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[str, Query]:
-    """What finds the records that are to be deleted, by their kinds' names.
+def leaving_tasks(rules: RetentionRules, now: datetime, limit: int) -> Query | None:
+    """What finds the lifecycle tasks that are to leave; those that failed stay while a letter of them is open."""
+    if rules.tasks_days is None:
+        return None
+    where = (Is("state", TERMINAL), Between("state_entered_at", below=now - timedelta(days=rules.tasks_days)))
+    return Query(where, (Sort("state_entered_at"),), limit)
 
-    Of lifecycle tasks those that failed are not to be deleted while a letter of them is open.
-    """
+
+def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[str, Query]:
+    """What finds the records that are to be deleted, by their kinds' names."""
     found = {
         "audit": (rules.audit_days, "at", ()),
         "runs": (rules.runs_days, "finished_at", (Is("state", ENDED),)),
-        "tasks": (rules.tasks_days, "state_entered_at", (Is("state", TERMINAL),)),
         "revisions": (rules.revisions_days, "updated_at", ()),
     }
     return {
@@ -183,13 +187,14 @@ def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> b
 class ArchiveResult:
     """What one go of the archive did, or with `dry_run` would do: letters, and what of them went with them.
 
-    Of a letter, its former letters are steps, and its revisions transitions. `failed` says why letters stay that were
-    to leave, by their keys.
+    Of a letter, its former letters are steps, and its revisions transitions. `lifecycle_tasks_archived` are tracked
+    tasks, each with its steps and moves. `failed` says why letters and tasks stay that were to leave, by their keys.
     """
 
     tasks_archived: int = 0
     steps_archived: int = 0
     transitions_archived: int = 0
+    lifecycle_tasks_archived: int = 0
     execution_time_ms: float = 0.0
     dry_run: bool = False
     failed: dict[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mahavishnu.model import task_moves
 from mahavishnu.model.clock import instant_text
+from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RequeueOutcome
 from mahavishnu.model.task_states import TaskState
@@ -44,6 +45,12 @@ def snapshot_of(task: TaskRecord) -> dict[str, Any]:
             for each in task.transitions
         ],
     }
+
+
+def letter_ids_of(task: TaskRecord) -> tuple[str, str]:
+    """The task ids that a letter of this task can have: that of its work, or where other work has that, its own."""
+    work_id = task.work_id or task.task_id
+    return work_id, derived_task_id(work_id, task.context.digest)
 
 
 def task_of(letter: DeadLetter) -> str | None:

@@ -5,7 +5,7 @@ When a letter may become one stands in the table of `mahavishnu.model.lifecycle`
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant
@@ -44,19 +44,17 @@ def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former
 
 
 def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> DeadLetter:
-    return DeadLetter(
+    return evolve(
+        _NOTHING_LEFT,
         task_id=letter.task_id,
         namespace=letter.namespace,
         queue=letter.queue,
         entry_id=letter.entry_id,
         absorbed=letter.absorbed,
         merged=letter.merged,
-        error="",
-        last_error="",
         failed_at=letter.failed_at,
         created_at=letter.created_at,
         updated_at=letter.updated_at,
-        status=DeadLetterStatus.ARCHIVED,
         resolution=resolution,
         generation=letter.generation,
         revision=letter.revision,
@@ -64,6 +62,20 @@ def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> 
         counted=letter.counted,
         version=letter.version,
     )
+
+
+_THEN = datetime(1970, 1, 1, tzinfo=UTC)
+# All else of a tombstone is as in any letter of which nothing is known. It is made once: many leave at a time.
+_NOTHING_LEFT = DeadLetter(
+    task_id="",
+    entry_id="",
+    error="",
+    last_error="",
+    failed_at=_THEN,
+    created_at=_THEN,
+    updated_at=_THEN,
+    status=DeadLetterStatus.ARCHIVED,
+)
 
 
 def count_alone(letter: DeadLetter) -> DeadLetter:

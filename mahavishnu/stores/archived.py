@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.letter_parts import Version, fast_constructor
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
@@ -59,7 +59,7 @@ class ArchivedLetter:
         text = LETTERS.document(letter)
         formers = tuple(HISTORY.document(each) for each in former)
         texts = tuple(REVISIONS.document(each) for each in revisions)
-        return cls(
+        return _new_copy(
             entry_id=letter.entry_id,
             letter_key=letter.key,
             task_id=letter.task_id,
@@ -76,7 +76,7 @@ class ArchivedLetter:
             letter=text,
             former=formers,
             revisions=texts,
-            checksum=_checksum(text, formers, texts),
+            checksum=checksum_of(text, formers, texts),
         )
 
     def has_same_content(self, other: ArchivedLetter) -> bool:
@@ -86,19 +86,22 @@ class ArchivedLetter:
 
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""
-        return self.checksum == _checksum(self.letter, self.former, self.revisions)
+        return self.checksum == checksum_of(self.letter, self.former, self.revisions)
 
     def read_letter(self) -> DeadLetter:
         """The letter as it was, without a version. Raises CorruptRecord."""
-        return replace(_read(LETTERS, self.letter, self.entry_id), version=None)
+        return replace(read_document(LETTERS, self.letter, self.entry_id), version=None)
 
     def read_former(self) -> list[FormerLetter]:
         """The letters that it succeeded, without versions. Raises CorruptRecord."""
-        return [replace(_read(HISTORY, text, self.entry_id), version=None) for text in self.former]
+        return [replace(read_document(HISTORY, text, self.entry_id), version=None) for text in self.former]
 
     def read_revisions(self) -> list[Revision]:
         """What edited ones were before, without versions. Raises CorruptRecord."""
-        return [replace(_read(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
+        return [replace(read_document(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
+
+
+_new_copy = fast_constructor(ArchivedLetter)  # one for each letter that is archived
 
 
 def letter_of(former: FormerLetter) -> DeadLetter:
@@ -107,17 +110,20 @@ def letter_of(former: FormerLetter) -> DeadLetter:
     return DeadLetter(**{**values, "version": None})
 
 
-def _checksum(letter: str, former: Sequence[str], revisions: Sequence[str]) -> str:
-    return sha256("\n".join((letter, *former, *revisions)).encode("utf-8", "surrogatepass")).hexdigest()
+def checksum_of(document: str, *more: Sequence[str]) -> str:
+    """What tells whether these documents are what they were."""
+    texts = (document, *(text for each in more for text in each))
+    return sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _read(kind: Kind[T], text: str, entry_id: str) -> T:
+def read_document(kind: Kind[T], text: str, key: str) -> T:
+    """The record of a document in the copy with this key. Raises CorruptRecord."""
     try:
         return kind.read(text, ())
     except CorruptRecord as problem:
-        raise CorruptRecord(entry_id, problem.reason) from problem
+        raise CorruptRecord(key, problem.reason) from problem
     except (TypeError, ValueError) as problem:
-        raise CorruptRecord(entry_id, f"the copy in the archive cannot be read: {problem}") from problem
+        raise CorruptRecord(key, f"the copy in the archive cannot be read: {problem}") from problem
 
 
 class PartitionState(StrEnum):
@@ -142,6 +148,7 @@ class ArchivePartition:
     batches: int = 0
     detached_at: datetime | None = None
     kept: bool = False
+    has_tasks: bool = False
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -9,8 +9,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from types import GenericAlias, MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -21,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter_parts import Version, draft_copier
+from mahavishnu.model.letter_parts import Version, draft_copier, fast_constructor
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T, instant_text
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
@@ -52,6 +53,13 @@ def _builtin(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_builtin).encode
+
+
+@lru_cache(4096)  # many records have the same instants, and a record often has one several times
+def read_instant(text: str) -> datetime:
+    """The instant that a document spells so. Raises ValueError and InvalidInput."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is UTC else instant(moment)
 
 
 def why_unreadable(problem: Exception) -> str:
@@ -103,6 +111,15 @@ def dataclass_kind(
             named = document.get(next(iter(form.fields))) if isinstance(document, Mapping) else None
             raise CorruptRecord(str(named), why_unreadable(problem)) from problem
 
+    read_text = msgspec.json.Decoder(form.json).decode
+
+    def decode_text(text: str, version: Version) -> T | None:
+        try:
+            made: T = form.read(read_text(text), version=version)
+            return made
+        except (*UNREADABLE, RecursionError):
+            return None  # `decode` looks what it is
+
     def searched(field: str, each: _Form) -> Field[T]:
         type_ = types.get(field, each.type)
         if field in users:
@@ -116,6 +133,7 @@ def dataclass_kind(
         index=index,
         encode=encode,
         decode=decode,
+        decode_text=decode_text,
         versioned=_version_setter(record),
         fields=(*(searched(field, each) for field, each in form.fields.items()), *more),
         indexes=tuple(indexes),
@@ -139,6 +157,12 @@ def _version_setter(record: type[T]) -> Callable[[T, Version | None], T]:
         return cast("T", draft)
 
     return versioned
+
+
+def _constructor(record: type[Any]) -> Any:
+    """What makes a record of its values: the class itself where that does more than to keep them."""
+    makes_more = hasattr(record, "__post_init__") or any(each.default_factory is not MISSING for each in fields(record))
+    return record if makes_more or "__slots__" not in vars(record) else fast_constructor(record)
 
 
 def _same(value: Any) -> Any:
@@ -173,7 +197,7 @@ class _RecordForm:
         hints = get_type_hints(record)
         known = [each for each in fields(record) if each.name != "version"]
         self.fields = {each.name: _form(hints[each.name]) for each in known}
-        self._record = record
+        self._make = _constructor(record)
         self._reads = [(name, _unless_same(form.read)) for name, form in self.fields.items()]
         self.json = msgspec.defstruct(
             record.__name__,
@@ -189,7 +213,7 @@ class _RecordForm:
     def read(self, document: Any, **more: Any) -> Any:
         """The record of a document; a field that is not there has its default."""
         there = [(name, read, getattr(document, name)) for name, read in self._reads]
-        return self._record(
+        return self._make(
             **{name: value if read is None else read(value) for name, read, value in there if value is not UNSET},
             **more,
         )
@@ -248,6 +272,6 @@ _SCALARS: Mapping[Any, _Form] = {
     int: _Form(int, FieldType.INTEGER, as_is=True),
     bool: _Form(bool | Literal[0, 1], FieldType.INTEGER, int, bool),
     float: _Form(float),
-    datetime: _Form(str, FieldType.DATE, instant_text, lambda text: instant(datetime.fromisoformat(text)), as_is=True),
+    datetime: _Form(str, FieldType.DATE, instant_text, read_instant, as_is=True),
     Json: _Form(Any, FieldType.JSON, attrgetter("value"), Json.from_parsed),
 }

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, letter_draft
@@ -32,7 +31,7 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
-from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, why_unreadable
+from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, read_instant, why_unreadable
 from mahavishnu.stores.kind import instant_text
 from mahavishnu.stores.letter_document import (
     SCHEMA,
@@ -269,9 +268,9 @@ def _letter(
     made.more_repos = lasting.more_repos or ()
     made.error = lasting.error
     made.last_error = lasting.last_error
-    made.failed_at = _instant(lasting.failed_at)
-    made.created_at = _instant(lasting.created_at)
-    made.updated_at = _instant(passing.updated_at)
+    made.failed_at = read_instant(lasting.failed_at)
+    made.created_at = read_instant(lasting.created_at)
+    made.updated_at = read_instant(passing.updated_at)
     made.status = passing.status
     if (status := passing.resolution_status) and status is not ResolutionStatus.PENDING:
         at = _maybe_instant(passing.resolution_timestamp)
@@ -313,7 +312,7 @@ def _letter(
     made.occurrences = 1 if lasting.occurrences is UNSET else lasting.occurrences
     if sent := passing.requeue:
         made.requeue = Requeue(
-            _instant(sent.at), sent.by, sent.boost or 0, sent.notes, sent.outcome, sent.automatic or 0
+            read_instant(sent.at), sent.by, sent.boost or 0, sent.notes, sent.outcome, sent.automatic or 0
         )
     made.runs = passing.runs or ()
     made.run_outcomes = passing.run_outcomes or ()
@@ -352,19 +351,13 @@ def _types(value: Any) -> Json:
     return Json.from_parsed(value) if value else EMPTY
 
 
-@lru_cache(4096)
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo is UTC else instant(moment)
-
-
 def _maybe_instant(text: str | None) -> datetime | None:
-    return None if text is None else _instant(text)
+    return None if text is None else read_instant(text)
 
 
 def _failure(part: FailurePart) -> Failure:
     return _new_failure(
-        at=_instant(part.at),
+        at=read_instant(part.at),
         message=part.message,
         type=part.type,
         category=part.category,

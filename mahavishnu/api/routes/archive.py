@@ -11,6 +11,7 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import decode_id, json_response, letter_json, page_headers, to_json
+from mahavishnu.api.routes.tasks import TaskWithMoves, task_json
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import (
     ActionRequest,
@@ -25,12 +26,14 @@ from mahavishnu.api.schemas import (
 from mahavishnu.core.queue.archive_reads import ArchivedCase
 from mahavishnu.model.retention import ArchiveResult
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
+from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Page
 
 router = Router(tag="archive", prefix="/archive")
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
+_OF_TASKS = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
 _NO_LETTER, _NO_PARTITION = problem_responses(404, 409), problem_responses(404, 409)
 
 
@@ -45,6 +48,11 @@ class ArchivedLine(ResponseModel):
     partition: str
 
 
+@fields_of(ArchivedTask, " ".join(_OF_TASKS))
+class ArchivedTaskLine(ResponseModel):
+    """An archived lifecycle task of a letter."""
+
+
 class ArchivedDetail(ResponseModel):
     """An archived letter with all that went to the archive with it."""
 
@@ -53,6 +61,16 @@ class ArchivedDetail(ResponseModel):
     letter: LetterDetail
     former: list[LetterDetail]
     revisions: list[dict[str, Any]]
+    tasks: list[ArchivedTaskLine]
+
+
+class ArchivedTaskDetail(ResponseModel):
+    """An archived lifecycle task with every move of it, and the letter that it had."""
+
+    partition: str
+    archived_at: str
+    task: TaskWithMoves
+    letter: LetterDetail | None
 
 
 @fields_of(ArchivePartition, "name month state made_at detached_at kept")
@@ -62,7 +80,10 @@ class Partition(ResponseModel):
     letters: int | None
 
 
-@fields_of(ArchiveResult, "tasks_archived steps_archived transitions_archived execution_time_ms dry_run failed")
+@fields_of(
+    ArchiveResult,
+    "tasks_archived steps_archived transitions_archived lifecycle_tasks_archived execution_time_ms dry_run failed",
+)
 class RunResult(ResponseModel):
     """What was archived, or would be."""
 
@@ -174,6 +195,26 @@ async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | N
     return await _list_partitions(dlq)
 
 
+@router.get(
+    "/tasks/{task_id}",
+    response_model=ArchivedTaskDetail,
+    responses=_NO_LETTER,
+    summary="One archived lifecycle task",
+    name="task",
+)
+async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
+    """With its steps, every move of it, and its letter, wherever that is."""
+    case = await dlq.archive.show_task(decode_id(task_id))
+    return json_response(
+        {
+            "partition": case.partition,
+            "archived_at": to_json(case.copy.archived_at),
+            "task": task_json(case.task, case.transitions),
+            "letter": case.letter and letter_json(case.letter, whole=True),
+        }
+    )
+
+
 @router.get("/{name}", response_model=ArchivedDetail, responses=_NO_LETTER, summary="One archived letter", name="one")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
     """The letter with this entry id, or the latest of this task, with former letters and revisions."""
@@ -201,4 +242,5 @@ def case_json(case: ArchivedCase) -> dict[str, Any]:
             {"entry_id": each.entry_id, "number": each.number, "updated_at": to_json(each.updated_at), **each.content()}
             for each in case.revisions
         ],
+        "tasks": [{name: to_json(getattr(each, name)) for name in _OF_TASKS} for each in case.tasks],
     }

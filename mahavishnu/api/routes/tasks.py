@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictInt
@@ -15,7 +16,7 @@ from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.model.tasks import OldTransition, TaskRecord
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
 router = Router(tag="tasks", prefix="/tasks")
@@ -34,10 +35,15 @@ class Task(ResponseModel):
     context: Any
 
 
-class TaskDetail(Task):
+class TaskWithMoves(Task):
     """A task with its moves, the oldest first; exactly one is the `most_recent`."""
 
     transitions: list[Any]
+
+
+class TaskDetail(TaskWithMoves):
+    """A task with its moves, and what of it can be run."""
+
     readiness: dict[str, str | None] = Field(description="Why a step cannot be run now; null if it can")
 
 
@@ -70,6 +76,18 @@ class StaleTask(ResponseModel):
     """A task that hangs, and what became of it, or with `dry_run` would."""
 
 
+def task_json(task: TaskRecord, moves: Sequence[OldTransition]) -> dict[str, Any]:
+    """A task with every move of it, as HTTP and the command line show it."""
+    listed = [
+        {
+            **{name: value for name, value in to_json(each).items() if name not in ("key", "task_id", "namespace")},
+            "most_recent": each.number == task.transition_count,
+        }
+        for each in moves
+    ]
+    return {**_shown(task), "transitions": listed}
+
+
 def _shown(task: TaskRecord) -> dict[str, Any]:
     document: dict[str, Any] = to_json(task)
     return {name: value for name, value in document.items() if name not in _KEPT_BACK}
@@ -91,17 +109,8 @@ async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """With its steps, and every move of it and of them."""
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(task_id)
-    moves = await lifecycle.transitions(task_id)
-    listed = [
-        {
-            **{name: value for name, value in to_json(each).items() if name not in ("key", "task_id", "namespace")},
-            "most_recent": each.number == task.transition_count,
-        }
-        for each in moves
-    ]
-    return json_response(
-        {**_shown(task), "transitions": listed, "readiness": await lifecycle.step_readiness(task_id)}, 200
-    )
+    shown = task_json(task, await lifecycle.transitions(task_id))
+    return json_response({**shown, "readiness": await lifecycle.step_readiness(task_id)}, 200)
 
 
 @router.post(

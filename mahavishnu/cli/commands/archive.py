@@ -7,10 +7,20 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
+from mahavishnu.cli.commands.tasks import print_task
 from mahavishnu.cli.letter_view import letter_block
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, session_of
-from mahavishnu.cli.output import AsJson, ExitCode, count_of, print_json, print_line, print_notice, print_table
+from mahavishnu.cli.output import (
+    AsJson,
+    ExitCode,
+    NotFound,
+    count_of,
+    print_json,
+    print_line,
+    print_notice,
+    print_table,
+)
 from mahavishnu.cli.times import when
 
 Letter: TypeAlias = Annotated[str, typer.Argument(metavar="LETTER", help="A task's id, or a letter's entry id.")]
@@ -40,6 +50,7 @@ def run(
                 print_line(f"{key}: {why}")
             what = "archived" if apply else "would be archived; --apply does it"
             along = f", {done['steps_archived']} former ones, {done['transitions_archived']} revisions"
+            along += f", {count_of(done['lifecycle_tasks_archived'], 'tracked task')}"
             print_line(f"{count_of(done['tasks_archived'], 'letter')}{along} {what}")
         return bool(done["failed"])
 
@@ -107,27 +118,61 @@ def _list(
     run_conversation(session_of(context), converse)
 
 
-def show(context: typer.Context, letter: Letter, json: AsJson = False) -> None:
-    """Show one archived letter, with the letters that it succeeded and what it was before edits."""
+def show(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A task's id, a letter's entry id, or the id of a tracked task.")
+    ],
+    json: AsJson = False,
+) -> None:
+    """Show an archived letter with what belongs to it, or a tracked task with its moves and its letter."""
 
     async def converse(api: Connection) -> None:
-        case = await api.get(f"/archive/{path_part(letter)}")
-        if json:
-            print_json(case)
-            return
-        letter_block(case["letter"], None)
-        print_line("")
-        print_line(f"archived {when(case['archived_at'])}, in {case['partition']}")
-        if case["former"]:
-            print_line("")
-            rows = [(each["entry_id"], when(each["created_at"]), each["last_error"]) for each in case["former"]]
-            print_table(("former letter", "created", "error"), rows, empty="", texts=("error",))
-        if case["revisions"]:
-            print_line("")
-            rows = [(each["number"], when(each["updated_at"]), each["task"]) for each in case["revisions"]]
-            print_table(("revision", "until", "task"), rows, empty="", texts=("task",))
+        try:
+            case = await api.get(f"/archive/{path_part(name)}")
+        except NotFound as no_letter:
+            try:
+                found = await api.get(f"/archive/tasks/{path_part(name)}")
+            except NotFound:
+                raise no_letter from None
+            _show_task(found, json)
+        else:
+            _show_letter(case, json)
 
     run_conversation(session_of(context), converse)
+
+
+def _show_task(found: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(found)
+        return
+    print_task(found["task"])
+    print_line("")
+    print_line(f"archived {when(found['archived_at'])}, in {found['partition']}")
+    if found["letter"] is not None:
+        print_line("")
+        letter_block(found["letter"], None)
+
+
+def _show_letter(case: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(case)
+        return
+    letter_block(case["letter"], None)
+    print_line("")
+    print_line(f"archived {when(case['archived_at'])}, in {case['partition']}")
+    if case["former"]:
+        print_line("")
+        rows = [(each["entry_id"], when(each["created_at"]), each["last_error"]) for each in case["former"]]
+        print_table(("former letter", "created", "error"), rows, empty="", texts=("error",))
+    if case["revisions"]:
+        print_line("")
+        rows = [(each["number"], when(each["updated_at"]), each["task"]) for each in case["revisions"]]
+        print_table(("revision", "until", "task"), rows, empty="", texts=("task",))
+    if case["tasks"]:
+        print_line("")
+        tasks = [(each["task_id"], each["name"], each["state"], when(each["closed_at"])) for each in case["tasks"]]
+        print_table(("tracked task", "name", "state", "ended"), tasks, empty="")
 
 
 def restore(context: typer.Context, letter: Letter, reason: Reason = None, json: AsJson = False) -> None:

@@ -45,45 +45,50 @@ def show(context: typer.Context, task: Task, json: AsJson = False) -> None:
         if json:
             print_json(found)
             return
-        print_block(
-            {
-                "task": found["task_id"],
-                "name": found["name"],
-                "state": f"{found['state']} since {when(found['state_entered_at'])}",
-                "begun": when(found["created_at"]),
-                "worker": found["processor"],
-                "letter of": found["work_id"],
-                "last error": brief(found["last_error"]) if found["last_error"] else None,
-            }
-        )
-        if found["steps"]:
-            print_line("")
-            print_table(
-                ("step", "state", "runs", "last error"),
-                [
-                    (step["name"], step["state"], step["attempts"], brief(step["last_error"] or ""))
-                    for step in found["steps"]
-                ],
-                empty="",
-            )
-        print_line("")
-        print_table(
-            ("move", "of", "from", "to", "when", "why"),
-            [
-                (
-                    each["number"],
-                    each["step"] or "the task",
-                    each["from_state"],
-                    each["to_state"],
-                    when(each["at"]),
-                    each["reason"] or "",
-                )
-                for each in found["transitions"]
-            ],
-            empty="it has not moved yet",
-        )
+        print_task(found)
 
     run_conversation(session_of(context), converse)
+
+
+def print_task(found: dict[str, Any]) -> None:
+    """Print a task with its steps and moves."""
+    print_block(
+        {
+            "task": found["task_id"],
+            "name": found["name"],
+            "state": f"{found['state']} since {when(found['state_entered_at'])}",
+            "begun": when(found["created_at"]),
+            "worker": found["processor"],
+            "letter of": found["work_id"],
+            "last error": brief(found["last_error"]) if found["last_error"] else None,
+        }
+    )
+    if found["steps"]:
+        print_line("")
+        print_table(
+            ("step", "state", "runs", "last error"),
+            [
+                (step["name"], step["state"], step["attempts"], brief(step["last_error"] or ""))
+                for step in found["steps"]
+            ],
+            empty="",
+        )
+    print_line("")
+    print_table(
+        ("move", "of", "from", "to", "when", "why"),
+        [
+            (
+                each["number"],
+                each["step"] or "the task",
+                each["from_state"],
+                each["to_state"],
+                when(each["at"]),
+                each["reason"] or "",
+            )
+            for each in found["transitions"]
+        ],
+        empty="it has not moved yet",
+    )
 
 
 def move(context: typer.Context, task: Task, reason: Reason = None, json: AsJson = False) -> None:

@@ -19,7 +19,6 @@ from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, StoreError
 from mahavishnu.model.events import EventName
-from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -28,7 +27,7 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
 )
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
-from mahavishnu.model.task_letters import follow_requeue, is_sent_back, task_of
+from mahavishnu.model.task_letters import follow_requeue, is_sent_back, letter_ids_of, task_of
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
 from mahavishnu.stores.base import get_one, scan, update_with_retry
@@ -159,9 +158,7 @@ class HandOver:
         return found
 
     def _keys_of(self, task: TaskRecord) -> tuple[str, str]:
-        work_id = task.work_id or task.task_id
-        names = (work_id, derived_task_id(work_id, task.context.digest))
-        first, second = (self._context.key(name, task.namespace, task.queue) for name in names)
+        first, second = (self._context.key(name, task.namespace, task.queue) for name in letter_ids_of(task))
         return first, second
 
     async def is_needed(self, task: TaskRecord) -> bool:

@@ -10,8 +10,10 @@ from typing import Any
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
 from mahavishnu.core.queue.archive_restoring import restore_letter
+from mahavishnu.core.queue.archived_task_reads import ArchivedTaskCase, find_task_case, tasks_of_letter
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.core.queue.old_records import delete_old_records
+from mahavishnu.core.queue.task_archiving import TaskArchiving
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
@@ -47,9 +49,10 @@ class Archive:
     ) -> ArchiveResult:
         """Archive the letters whose cases ended more than `retention_days` ago; with `dry_run` only count them.
 
-        What was cancelled or given up leaves by `retention.cancelled_days` and `retention.permanently_failed_days`; by
-        default it stays. Open letters stay always, and so do those of groups that are on hold. Each letter takes along
-        its former letters and its revisions. Doing it again goes on where a former time was stopped.
+        Lifecycle tasks that ended so long ago go too, unless `retention.tasks_days` keeps them for ever. What was
+        cancelled or given up leaves by `retention.cancelled_days` and `retention.permanently_failed_days`; by default
+        it stays. Open letters stay always, and so do those of groups that are on hold. Each letter takes along its
+        former letters and its revisions. Doing it again goes on where a former time was stopped.
 
         Raises InvalidInput for numbers that make no sense, and StoreError.
 
@@ -58,9 +61,10 @@ class Archive:
         """
         if type(batch_size) is not int or not 1 <= batch_size <= 10_000:
             raise InvalidInput(f"batch_size is a whole number from 1 to 10000, not {batch_size!r:.80}")
-        return await self._archive(
-            replace(self._context.retention, completed_days=retention_days), batch_size, dry_run, by
-        )
+        rules = replace(self._context.retention, completed_days=retention_days)
+        if rules.tasks_days is not None:
+            rules = replace(rules, tasks_days=retention_days)
+        return await self._archive(rules, batch_size, dry_run, by)
 
     async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:
         """The same by the settings `retention.*`, as it is done in the background. Raises StoreError."""
@@ -73,7 +77,7 @@ class Archive:
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()
-        if await Archiving(context, rules).has_work():
+        if await Archiving(context, rules).has_work() or await TaskArchiving(context, rules).has_work():
             await self._archive(rules, rules.batch_size, False, BY_RETENTION)
         await delete_old_records(context, rules)
         places = self._places()
@@ -90,14 +94,25 @@ class Archive:
         require_namespace(context.namespace)
         await context.open()
         require_home(context)
-        archiving = Archiving(context, rules, by)
         if dry_run:
-            return await archiving.run(batch_size, dry_run=True)
+            return await self._run(rules, batch_size, True, by)
         async with context.audit.record("archive.run", "queue", by=by) as record:
-            result = await archiving.run(batch_size, dry_run=False)
+            result = await self._run(rules, batch_size, False, by)
             context.counts["archive_failures"] += len(result.failed)
-            record.add(archived=result.tasks_archived, failed=len(result.failed))
+            tracked = result.lifecycle_tasks_archived
+            record.add(archived=result.tasks_archived, lifecycle_tasks=tracked, failed=len(result.failed))
         return result
+
+    async def _run(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
+        """Letters first: a task that failed stays as long as its letter is open."""
+        start, tasks = self._context.clock.monotonic(), TaskArchiving(self._context, rules)
+        result = await Archiving(self._context, rules, by).run(batch_size, dry_run=dry_run)
+        return replace(
+            result,
+            lifecycle_tasks_archived=await tasks.run(batch_size, dry_run=dry_run),
+            execution_time_ms=round((self._context.clock.monotonic() - start) * 1000, 3),
+            failed={**result.failed, **tasks.failed},
+        )
 
     async def list(self, limit: int = 100, after: Cursor | str | None = None) -> ArchivePage:
         """Archived letters, the latest end first; `page.next` is where the next page begins. Raises StoreError."""
@@ -134,11 +149,21 @@ class Archive:
         return await ArchiveReader(self._context).find(where, *times, limit, cursor)
 
     async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:
-        """The archived letter with this entry id, or the latest of this task, and what belongs to it.
+        """The archived letter with this entry id, or the latest of this task, and what belongs to it: also archived
+        lifecycle tasks that it was of.
 
         Raises NoSuchLetter, which says so if it may be in a partition that is detached, and StoreError.
         """
-        return read_case(await self._find_line(name, queue))
+        line = await self._find_line(name, queue)
+        return read_case(line, await tasks_of_letter(self._context, line.copy))
+
+    async def show_task(self, task_id: str) -> ArchivedTaskCase:
+        """The archived lifecycle task with this id, the latest one, with its moves and the letter that it had.
+
+        The letter may be in the archive too, or still in the queue. Raises NoSuchTask, and StoreError.
+        """
+        await self._context.open()
+        return await find_task_case(self._context, task_id)
 
     async def restore(
         self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, queue: str | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
-from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.query import Condition, Query, Sort
 from mahavishnu.model.retention import may_hold, partition_name
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.archived_tasks import ArchivedTask, archived_tasks_kind
 from mahavishnu.stores.base import (
     Collection,
     Store,
@@ -22,6 +24,7 @@ from mahavishnu.stores.base import (
     update_with_retry,
     write_with_retry,
 )
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
@@ -46,6 +49,10 @@ class ArchivePlaces:
     def letters(self, partition: str) -> Collection[ArchivedLetter]:
         """The letters in a partition."""
         return self._home.collection(archive_kind(partition))
+
+    def tasks(self, partition: str) -> Collection[ArchivedTask]:
+        """The lifecycle tasks in a partition that has some."""
+        return self._home.collection(archived_tasks_kind(partition))
 
     async def every(self) -> list[ArchivePartition]:
         """All partitions, also those that are detached, the latest month first."""
@@ -81,6 +88,19 @@ class ArchivePlaces:
             if found is not None and found.state is PartitionState.ATTACHED:
                 return found.name
 
+    async def provide_for_tasks(self, month: str) -> str | None:
+        """The same for lifecycle tasks: the partition says that it has some before it has. None if it was detached."""
+        partition = await self.provide(month)
+
+        def marked(there: ArchivePartition | None) -> ArchivePartition | None:
+            if there is None or there.state is not PartitionState.ATTACHED or there.has_tasks:
+                return None
+            return replace(there, has_tasks=True)
+
+        there, written = await write_with_retry(self._partitions, partition, marked, what="partition")
+        found = written or there
+        return partition if found is not None and found.has_tasks else None
+
     async def confirm(self, partition: str) -> bool:
         """Count a batch whose copies are all in the partition. False if somebody has detached it meanwhile."""
 
@@ -100,13 +120,14 @@ class ArchivePlaces:
         """Use the partition no more, and let go of its place. Returns where that is. Raises NoSuchPartition."""
         places = require_partitions(self._home)
         await self._switch(partition, PartitionState.DETACHED)
-        return await places.detach(archive_kind(partition))
+        names = [await places.detach(kind) for kind in _kinds_of(await self._require(partition))]
+        return " and ".join(dict.fromkeys(names))
 
     async def attach(self, partition: str) -> None:
         """Use a partition again that was detached; age does not detach it any more. Raises NoSuchPartition."""
         places = require_partitions(self._home)
-        await self._require(partition)
-        await places.attach(archive_kind(partition))
+        for kind in _kinds_of(await self._require(partition)):
+            await places.attach(kind)
         await self._switch(partition, PartitionState.ATTACHED)
 
     async def drop(self, partition: str) -> None:
@@ -114,7 +135,8 @@ class ArchivePlaces:
         there = await self._require(partition)
         if there.state is not PartitionState.DETACHED:
             raise IllegalMove(partition, "drop", str(there.state), "detach it first", what="partition")
-        await require_partitions(self._home).drop(archive_kind(partition))
+        for kind in _kinds_of(there):
+            await require_partitions(self._home).drop(kind)
         await self._partitions.remove([there])
 
     async def _switch(self, partition: str, state: PartitionState) -> None:
@@ -148,3 +170,19 @@ class ArchivePlaces:
                     if copy is not None:
                         found.setdefault(partition.name, []).append(copy)
         return found
+
+    async def find_tasks(self, *where: Condition) -> dict[str, list[ArchivedTask]]:
+        """The copies of lifecycle tasks that are so, by the partitions that they are in. Raises StoreError."""
+        found: dict[str, list[ArchivedTask]] = {}
+        for partition in await self.find_attached():
+            if partition.has_tasks:
+                copies = self.tasks(partition.name)
+                if own := [copy async for copy in scan(copies, Query(where))]:
+                    found[partition.name] = own
+        return found
+
+
+def _kinds_of(partition: ArchivePartition) -> list[Kind[Any]]:
+    """What is in a partition."""
+    letters, tasks = archive_kind(partition.name), archived_tasks_kind(partition.name)
+    return [letters, tasks] if partition.has_tasks else [letters]

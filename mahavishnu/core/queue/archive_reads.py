@@ -16,6 +16,7 @@ from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.retention import is_archived
 from mahavishnu.stores.archived import ArchivedLetter
+from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Cursor
 from mahavishnu.stores.kind import foreign_cursor
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -54,12 +55,16 @@ class ArchivePage:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCase:
-    """A letter in the archive with what went there with it: former letters, the latest first, and revisions."""
+    """A letter in the archive with what went there with it: former letters, the latest first, and revisions.
+
+    `tasks` are the archived lifecycle tasks that it was of.
+    """
 
     line: ArchivedLine
     letter: DeadLetter
     former: list[FormerLetter]
     revisions: list[Revision]
+    tasks: Sequence[ArchivedTask] = ()
 
 
 class ArchiveReader:
@@ -133,12 +138,12 @@ class ArchiveReader:
         return [line for line in mine if queue in (None, line.copy.queue)]
 
 
-def read_case(line: ArchivedLine) -> ArchivedCase:
+def read_case(line: ArchivedLine, tasks: Sequence[ArchivedTask] = ()) -> ArchivedCase:
     """The letter of a line with all that belongs to it. Raises CorruptRecord."""
     copy = line.copy
     if not copy.is_intact():
         raise CorruptRecord(copy.entry_id, "the copy in the archive is not what was written: its checksum differs")
-    return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions())
+    return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions(), tasks)
 
 
 def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:

@@ -11,7 +11,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection as Names
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
@@ -38,11 +38,11 @@ from mahavishnu.model.returning import is_placeholder
 from mahavishnu.model.tombstones import retire
 from mahavishnu.stores.archived import ArchivedLetter, letter_of
 from mahavishnu.stores.base import Collection, home_of, pages, scan
+from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
 
 log = logging.getLogger(__name__)
-_TRIES = 10
 _ASKED = 500  # letters whose history is looked for at once
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 
@@ -213,9 +213,23 @@ class Archiving:
 
     async def _copy_surely(self, partition: str, moves: Sequence[_Move]) -> list[_Move]:
         """Those whose copies are in the partition for sure; none if somebody has detached it meanwhile."""
-        copies = self._places.letters(partition)
         await self._remove_earlier_copies(partition, moves)
-        sure = await self._verify(copies, await self._copy(copies, moves))
+        now = self._clock.now()
+        for move in moves:
+            move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, now)
+        letters = {move.letter.entry_id: move.letter for move in moves}
+        copied = await copy_surely(
+            self._places.letters(partition),
+            [move.copy for move in moves if move.copy],
+            lambda there: self._is_restored(there, letters[there.entry_id]),
+        )
+        sure: list[_Move] = []
+        for move in moves:
+            if (copy := copied.sure.get(move.letter.entry_id)) is not None:
+                move.copy = copy
+                sure.append(move)
+            elif (why := copied.failed.get(move.letter.entry_id)) is not None:
+                self._fail(move, why)
         return sure if sure and await self._places.confirm(partition) else []
 
     async def _remove_earlier_copies(self, partition: str, moves: Sequence[_Move]) -> None:
@@ -230,59 +244,6 @@ class Archiving:
         former = [each.entry_id for move in moves for each in move.former]
         for name, found in (await self._places.find_copies(former)).items():
             await self._places.letters(name).remove(found)
-
-    async def _copy(self, copies: Collection[ArchivedLetter], moves: Sequence[_Move]) -> list[_Move]:
-        """Write the copies, over what an earlier go left. Returns the letters that now have one.
-
-        A copy is always written anew: who withdraws one that was not needed cannot mean that of somebody else.
-        """
-        for move in moves:
-            move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, self._clock.now())
-        copied: list[_Move] = []
-        waiting = list(moves)
-        for _ in range(_TRIES):
-            results = await copies.write([move.copy for move in waiting if move.copy])
-            taken: list[_Move] = []
-            for move, result in zip(waiting, results, strict=True):
-                if isinstance(result, ArchivedLetter):
-                    move.copy = result
-                    copied.append(move)
-                elif isinstance(result, StoreError):
-                    self._fail(move, str(result))
-                else:
-                    taken.append(move)
-            waiting = await self._prepare_again(copies, taken)
-            if not waiting:
-                break
-        for move in waiting:
-            self._fail(move, f"its copy was changed by others {_TRIES} times in a row")
-        return copied
-
-    async def _prepare_again(self, copies: Collection[ArchivedLetter], taken: Sequence[_Move]) -> list[_Move]:
-        """Prepare writing over what is there; not over what somebody took out of the archive lately."""
-        waiting: list[_Move] = []
-        found = await copies.get([move.letter.entry_id for move in taken]) if taken else []
-        for move, there in zip(taken, found, strict=True):
-            assert move.copy is not None
-            if isinstance(there, StoreError):
-                self._fail(move, str(there))
-            elif there is None or not self._is_restored(there, move.letter):
-                move.copy = replace(move.copy, version=there.version if there else None)
-                waiting.append(move)
-        return waiting
-
-    async def _verify(self, copies: Collection[ArchivedLetter], moves: Sequence[_Move]) -> list[_Move]:
-        """Those whose copies the store has as they were made."""
-        sure: list[_Move] = []
-        found = await copies.get([move.letter.entry_id for move in moves]) if moves else []
-        for move, there in zip(moves, found, strict=True):
-            if isinstance(there, StoreError):
-                self._fail(move, str(there))
-            elif there is None or move.copy is None or not there.has_same_content(move.copy):
-                self._fail(move, "its copy in the archive is not what was written; the letter stays where it is")
-            else:
-                sure.append(move)
-        return sure
 
     async def _withdraw(self, copies: Collection[ArchivedLetter], lost: Sequence[_Move]) -> None:
         """Take back the copies of letters that somebody changed meanwhile, unless another process archived them."""

@@ -10,12 +10,17 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.query import Is, Query
+from mahavishnu.model.query import AnyOf, Is, Query
+from mahavishnu.model.task_letters import letter_ids_of
+from mahavishnu.model.task_states import TERMINAL
+from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState
+from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, home_of, scan
 from mahavishnu.stores.kind import T
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.stores.retained import forget_found_revisions, forget_revisions
+from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 _TRIES = 10
 
@@ -23,6 +28,8 @@ _TRIES = 10
 @dataclass(frozen=True, slots=True)
 class DeletedCase:
     """What was deleted of one task: its letter, former letters, copies in the archive, and what waited for room.
+
+    Among the copies are those of lifecycle tasks that it was the work of.
 
     `detached` are partitions of the archive that could not be looked into.
     """
@@ -41,6 +48,7 @@ class CaseDeletion:
         home = home_of(context.store)
         self._places = ArchivePlaces(home, context.clock)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._tasks, self._transitions = home.collection(TASKS), home.collection(TRANSITIONS)
         self._audit = context.audit
 
     async def delete(self, key: str, task_id: str, tombstone: DeadLetter | None) -> tuple[int, int]:
@@ -50,6 +58,7 @@ class CaseDeletion:
         # What was written a moment ago no search shows yet.
         known = () if tombstone is None else (tombstone.entry_id, *tombstone.absorbed)
         copies = await self._delete_copies(key, task_id, known)
+        tasks = await self._delete_tasks(key, task_id)
         former = await self._find(self._history, task_id, known)
         await _remove(self._history, former := [each for each in former if _key_of(each) == key])
         ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
@@ -57,7 +66,7 @@ class CaseDeletion:
             await forget_revisions(self._revisions, self._history, [tombstone])
         await forget_found_revisions(self._revisions, self._history, ids)
         await self._audit.forget_contents(f"letter:{key}")
-        return len(former), len(copies)
+        return len(former), len(copies) + tasks
 
     async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:
         """Delete copies of these letters from the archive: somebody began to archive them, or took them out."""
@@ -81,6 +90,22 @@ class CaseDeletion:
                 raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_TRIES} times in a row")
         return gone
 
+    async def _delete_tasks(self, key: str, task_id: str) -> int:
+        """Delete lifecycle tasks of this work that have ended, also in the archive. Returns how many were there."""
+        work_ids = tuple(filter(None, (task_id, task_id.rpartition("@")[0])))
+        asked = (AnyOf((Is("work_id", work_ids), Is("task_id", work_ids))), Is("state", TERMINAL))
+        ended = [each async for each in scan(self._tasks, Query(asked))]
+        ended = [each for each in ended if task_id in letter_ids_of(each) and _key(task_id, each) == key]
+        await _remove(self._tasks, ended)
+        for task in ended:
+            query = Query((Is("task_id", (task.task_id,)),))
+            await _remove(self._transitions, [move async for move in scan(self._transitions, query)])
+        count = 0
+        for partition, copies in (await self._places.find_tasks(Is("letter_ids", (task_id,)))).items():
+            own = [copy for copy in copies if _key(task_id, copy) == key]
+            count += (await _remove(self._places.tasks(partition), own)).count(True)
+        return count
+
     async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
         """What a search shows of a task, and what is under the keys that are known. Raises StoreError."""
         found = {each.key: each async for each in scan(collection, Query((Is("task_id", (task_id,)),)))}
@@ -99,6 +124,11 @@ async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool 
         if isinstance(result, StoreError):
             raise result
     return results
+
+
+def _key(task_id: str, task: TaskRecord | ArchivedTask) -> str:
+    """The key of a letter with this id of the task."""
+    return document_key(task_id, task.namespace, task.queue)
 
 
 def _key_of(former: FormerLetter) -> str:

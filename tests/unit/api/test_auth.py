@@ -96,6 +96,7 @@ ROUTES = {
     ("POST", "/api/v1/archive/partitions/{partition}/detach"): OWN,
     ("POST", "/api/v1/archive/partitions/{partition}/attach"): OWN,
     ("DELETE", "/api/v1/archive/partitions/{partition}"): OWN,
+    ("GET", "/api/v1/archive/tasks/{task_id}"): VIEW,
     ("GET", "/api/v1/archive/{name}"): VIEW,
     ("POST", "/api/v1/archive/{name}/restore"): ACT,
     ("GET", "/metrics"): VIEW,

@@ -17,7 +17,10 @@ def archived(run: Run) -> str:
     assert run("dlq", "edit", "wf_1", "--priority", "3").code == 0
     assert run("dlq", "resolve", "wf_1", "wf_5", "--reason", "done").code == 0
     told = run("archive", "run", "--days", "0")
-    assert (told.code, told.out) == (0, "2 letters, 0 former ones, 1 revisions would be archived; --apply does it\n")
+    assert (told.code, told.out) == (
+        0,
+        "2 letters, 0 former ones, 1 revisions, 0 tracked tasks would be archived; --apply does it\n",
+    )
     done = run("archive", "run", "--days", "0", "--apply", "--json").json
     assert (done["tasks_archived"], done["dry_run"], done["failed"]) == (2, False, {})
     (month,) = run("archive", "partitions", "--json").json

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,8 @@ from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import CHANGES, READS, Call
-from tests.unit.core.queue.test_archiving import LATER, Killed, closed, living, run
+from tests.unit.core.queue.test_archiving import LATER, closed, living, run
+from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
 
 MONTHS = 6
@@ -167,55 +169,36 @@ async def test_killed_at_any_call_of_a_restore_the_letter_is_in_one_place(
     tmp_path: Path, moment: str, fold: bool
 ) -> None:
     """In the queue or in the archive, in the next look; and the numbers are right at once."""
-    calls, was_killed = 0, True
-    while was_killed:
-        house = House("memory", tmp_path)
+
+    async def prepare(house: House) -> tuple[DeadLetter, Any]:
         queue = house.queue()
         await queue.enqueue("wf", {}, [], "boom")
         await queue.letters.edit("wf", priority=3)
         await queue.letters.resolve("wf")
-        letter = await letter_of(queue, "wf")
-        before = (await sound(queue))["lifetime_stats"]
+        letter, numbers = await letter_of(queue, "wf"), (await sound(queue))["lifetime_stats"]
         house.clock.advance(LATER)
         await run(queue)
         if fold:
             await Ledger(queue.context).fold()
-        was_killed = await killed_restoring(house, moment, calls)
+        return letter, numbers
+
+    async def check(house: House, prepared: tuple[DeadLetter, Any]) -> None:
+        queue, (letter, numbers) = house.queue(), prepared
         here = await living(queue)
         there = (await queue.archive.list()).items
-        assert len(here) + len(there) == 1, (calls, here, there)
-        assert (await sound(queue))["lifetime_stats"] == before
+        assert len(here) + len(there) == 1, (here, there)
+        assert (await sound(queue))["lifetime_stats"] == numbers
         if there:
             await queue.archive.restore("wf")
         assert await letter_of(queue, "wf") == letter
         await Ledger(queue.context).fold()
         assert len(await queue.letters.revisions("wf")) == 1
-        assert (await sound(queue))["lifetime_stats"] == before
-        await house.close()
-        calls += 1
-    assert calls > 8
+        assert (await sound(queue))["lifetime_stats"] == numbers
 
+    async def restore(queue: DeadLetterQueue) -> None:
+        await queue.archive.restore("wf")
 
-async def killed_restoring(house: House, moment: str, left: int) -> bool:
-    killed = house.queue()
-    assert isinstance(killed.store, FaultyStore)
-    await killed.open()
-
-    async def end(call: Call) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Killed
-
-    for operation in (*CHANGES, *READS):
-        getattr(killed.store.faults, moment)(operation, end)
-    try:
-        await killed.archive.restore("wf")
-    except Killed:
-        return True
-    finally:
-        house.kill(killed)
-    return False
+    assert await kill_at_each_call("memory", tmp_path, moment, prepare, restore, check) > 8
 
 
 async def test_two_who_restore_at_once_put_it_back_once(any_house: House) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from mahavishnu.stores.archived import ArchivedLetter, archive_kind
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore
-from mahavishnu.testing.faults import CHANGES, READS, Call
+from mahavishnu.testing.faults import Call
+from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
 
 MONTH = "2026_01"
@@ -199,62 +201,38 @@ async def test_the_month_is_that_of_the_end_also_after_midnight(any_house: House
     assert [each.name for each in await ArchivePlaces(queue.store, queue.clock).every()] == [MONTH]
 
 
-class Killed(BaseException):
-    """The process ends here."""
-
-
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("kind", ["memory", pytest.param("sqlite", marks=pytest.mark.prove)])
 async def test_killed_at_any_call_nothing_is_lost_and_nothing_doubled(tmp_path: Path, kind: str, moment: str) -> None:
     """The kill matrix: a process ends before or after a call of the store; the next one goes on."""
-    calls, was_killed = 0, True
-    while was_killed:
-        house = House(kind, tmp_path / str(calls))
-        was_killed = await is_killed(house, moment, calls)
-        await house.close()
-        calls += 1
-    assert calls > 15
 
+    async def prepare(house: House) -> tuple[list[DeadLetter], Any]:
+        queue = house.queue()
+        letters = await closed(queue, 2)
+        for number in (1, 2):
+            await queue.enqueue("twice", {}, [], "boom")
+            await queue.letters.edit("twice", priority=number)
+            await queue.letters.resolve("twice")
+        letters.append(await letter_of(queue, "twice"))
+        numbers = (await sound(queue))["lifetime_stats"]
+        house.clock.advance(LATER)
+        return letters, numbers
 
-async def is_killed(house: House, moment: str, calls: int) -> bool:
-    """Archive in a process that ends at the call after so many, and then in another one. Returns whether it ended."""
-    queue = house.queue()
-    letters = await closed(queue, 2)
-    for number in (1, 2):
-        await queue.enqueue("twice", {}, [], "boom")
-        await queue.letters.edit("twice", priority=number)
-        await queue.letters.resolve("twice")
-    letters.append(await letter_of(queue, "twice"))
-    before = (await sound(queue))["lifetime_stats"]
-    house.clock.advance(LATER)
-    killed, left = house.queue(), calls
-    assert isinstance(killed.store, FaultyStore)
-    await killed.open()
+    async def check(house: House, prepared: tuple[list[DeadLetter], Any]) -> None:
+        queue, (letters, numbers) = house.queue(), prepared
+        await queue.open()
+        await check_all_there(queue, letters)
+        await run(queue)
+        copies = await copies_in(queue)
+        assert [copies[letter.task_id].read_letter() for letter in letters] == letters
+        assert await living(queue) == {}
+        for kind in (HISTORY, REVISIONS):
+            assert [each async for each in scan(queue.store.collection(kind), Query())] == []
+        assert [former.generation for former in copies["twice"].read_former()] == [1]
+        assert (await sound(queue))["lifetime_stats"] == numbers
 
-    async def end(call: Call) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Killed
-
-    for operation in (*CHANGES, *READS):
-        getattr(killed.store.faults, moment)(operation, end)
-    was_killed = False
-    try:
-        await killed.archive.archive_completed_tasks(batch_size=2, dry_run=False)
-    except Killed:
-        was_killed = True
-    house.kill(killed)
-    await check_all_there(queue, letters)
-    await run(queue)
-    copies = await copies_in(queue)
-    assert [copies[letter.task_id].read_letter() for letter in letters] == letters
-    assert await living(queue) == {}
-    for kind in (HISTORY, REVISIONS):
-        assert [each async for each in scan(queue.store.collection(kind), Query())] == []
-    assert [former.generation for former in copies["twice"].read_former()] == [1]
-    assert (await sound(queue))["lifetime_stats"] == before
-    return was_killed
+    archive = partial(run, batch_size=2)
+    assert await kill_at_each_call(kind, tmp_path, moment, prepare, archive, check) > 15
 
 
 async def check_all_there(queue: DeadLetterQueue, letters: Sequence[DeadLetter]) -> None:

@@ -18,9 +18,8 @@ from mahavishnu.stores.archived import archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, REVISIONS
-from mahavishnu.testing import FaultyStore
-from mahavishnu.testing.faults import CHANGES, READS, Call
-from tests.unit.core.queue.test_archiving import LATER, Killed, run
+from tests.unit.core.queue.test_archiving import LATER, run
+from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, sound
 
 SECRET = "PLUGH-17"
@@ -140,42 +139,27 @@ async def test_a_detached_partition_is_named(any_house: House) -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_killed_at_any_call_another_process_finishes_it(tmp_path: Path, moment: str) -> None:
     """Once its tombstone is written; before that nothing has happened."""
-    calls, was_killed = 0, True
-    while was_killed:
-        house = House("memory", tmp_path)
+
+    async def prepare(house: House) -> None:
+        await with_a_life(house.queue(), house)
+
+    async def check(house: House, nothing: None) -> None:
         queue = house.queue()
-        await with_a_life(queue, house)
-        killed, left = house.queue(), calls
-        assert isinstance(killed.store, FaultyStore)
-        await killed.open()
-
-        async def end(call: Call) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-
-        for operation in (*CHANGES, *READS):
-            getattr(killed.store.faults, moment)(operation, end)
-        was_killed = False
-        try:
-            await killed.deletion.delete_task("wf")
-        except Killed:
-            was_killed = True
-        house.kill(killed)
         is_there = await queue.get_task("wf") is not None
         await queue.deletion.finish()
         if is_there:
             assert "letters" in await who_knows(queue)
             await queue.deletion.delete_task("wf")
-        assert await who_knows(queue) == {}, calls
+        assert await who_knows(queue) == {}
         house.clock.advance(timedelta(days=40))
         await Ledger(queue.context).fold()
         assert (await queue.store.collection(LETTERS).tally(Query())).total.count == 1
         await sound(queue)
-        await house.close()
-        calls += 1
-    assert calls > 10
+
+    async def delete(queue: DeadLetterQueue) -> None:
+        await queue.deletion.delete_task("wf")
+
+    assert await kill_at_each_call("memory", tmp_path, moment, prepare, delete, check) > 10
 
 
 async def test_clearing_takes_copies_of_letters_that_were_taken_out(any_house: House) -> None:

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.tasks import KEPT_TRANSITIONS, StepRecord
 from mahavishnu.stores.archived import letter_of as former_letter
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, REPLIES, REVISIONS, RUN_PAGES, RUNS
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from tests.unit.queues import House, letter_of, sound
 
 KEPT = RetentionRules(None, history_days=None, audit_days=None, runs_days=None)
@@ -92,36 +89,3 @@ async def test_replies_are_kept_as_long_as_the_settings_say(house: House) -> Non
     house.clock.advance(timedelta(days=2))
     await queue.replies.clean()
     assert await number(queue, REPLIES) == 0
-
-
-@pytest.mark.parametrize("state", ["complete", "cancelled", "error", "pending"])
-async def test_tasks_that_have_ended_are_deleted_with_their_moves(any_house: House, state: str) -> None:
-    queue = any_house.queue(retention=RetentionRules(**{**_none(), "tasks_days": 9}))
-    lifecycle = Lifecycle(queue.context)
-    task_id = (await lifecycle.create("pay", steps=[StepRecord("a")])).task_id
-    for _ in range(KEPT_TRANSITIONS + 1):
-        await lifecycle.begin_step(task_id, "a")
-    assert await number(queue, TRANSITIONS) > 0
-    if state != "pending":
-        await lifecycle.complete_step(task_id, "a")
-        await (lifecycle.finalize(task_id) if state == "complete" else lifecycle.transition(task_id, state))
-    any_house.clock.advance(timedelta(days=8))
-    await queue.archive.maintain()
-    assert await number(queue, TASKS) == 1
-    any_house.clock.advance(timedelta(days=2))
-    await queue.archive.maintain()
-    left = (1, True) if state == "pending" else (0, False)
-    assert (await number(queue, TASKS), await number(queue, TRANSITIONS) > 0) == left
-
-
-async def test_a_task_stays_as_long_as_its_letter_is_open(any_house: House) -> None:
-    queue = any_house.queue(retention=RetentionRules(**{**_none(), "tasks_days": 9}))
-    lifecycle = Lifecycle(queue.context)
-    task_id = (await lifecycle.create("pay")).task_id
-    await lifecycle.move_to_dlq(task_id, by="ann")
-    any_house.clock.advance(timedelta(days=10))
-    await queue.archive.maintain()
-    assert await number(queue, TASKS) == 1
-    await queue.letters.resolve(task_id, by="ann")
-    await queue.archive.maintain()
-    assert await number(queue, TASKS) == 0

@@ -1,0 +1,76 @@
+"""Finds archived lifecycle tasks: by their own id, and by the letter that they had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.core.queue.archive_reads import ArchiveReader, read_case
+from mahavishnu.core.queue.task_archiving import TaskArchiving
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model.errors import NoSuchTask, StoreError
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.query import Condition, Is
+from mahavishnu.model.task_letters import task_of
+from mahavishnu.model.tasks import OldTransition, TaskRecord, as_old_transition
+from mahavishnu.stores.archived import ArchivedLetter
+from mahavishnu.stores.archived_tasks import ArchivedTask
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTaskCase:
+    """A lifecycle task in the archive with every move of it, the oldest first, and the letter that it had, if any."""
+
+    partition: str
+    copy: ArchivedTask
+    task: TaskRecord
+    transitions: list[OldTransition]
+    letter: DeadLetter | None
+
+
+async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:
+    """The archived tasks that had this letter, the latest first."""
+    found = await _find(context, Is("letter_ids", (letter.task_id,)), Is("namespace", (letter.namespace,)))
+    known = task_of(letter.read_letter())
+    return [copy for _, copy in found if copy.queue == letter.queue and copy.task_id == known]
+
+
+async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCase:
+    """The latest archived task with this id, with all that belongs to it. Raises NoSuchTask."""
+    found = await _find(context, Is("task_id", (task_id,)))
+    if not found:
+        raise NoSuchTask(task_id)
+    partition, copy = found[0]
+    task = copy.read_task()
+    moves = [*copy.read_transitions(), *(as_old_transition(task, each) for each in task.transitions)]
+    return ArchivedTaskCase(partition, copy, task, moves, await _find_letter(context, copy))
+
+
+async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
+    """The archived tasks that are so, with their partitions, the latest first."""
+    places = ArchivePlaces(require_home(context), context.clock)
+    archiving = TaskArchiving(context, context.retention)
+    found: list[tuple[str, ArchivedTask]] = []
+    for partition, copies in (await places.find_tasks(*where)).items():
+        own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]
+        found += [(partition, copy) for copy in await archiving.which_count(own)]
+    return sorted(found, key=lambda each: each[1].closed_at, reverse=True)
+
+
+async def _find_letter(context: QueueContext, copy: ArchivedTask) -> DeadLetter | None:
+    """The letter that the task had: in the queue, or in the archive."""
+    keys = [context.key(name, copy.namespace, copy.queue) for name in copy.letter_ids]
+    for letter in await context.letters.records.get(keys):
+        if isinstance(letter, StoreError):
+            raise letter
+        if letter is not None and not letter.is_deleted and task_of(letter) == copy.task_id:
+            return letter
+    reader = ArchiveReader(context)
+    for name in copy.letter_ids:
+        lines: Sequence[DeadLetter] = [read_case(line).letter for line in await reader.find_lines(name, copy.queue)]
+        for letter in lines:
+            if task_of(letter) == copy.task_id:
+                return letter
+    return None

@@ -1,0 +1,139 @@
+"""Moves lifecycle tasks that have ended into the archive, with all their moves: copy, compare, then remove the task.
+
+Removing the task, if nobody has changed it, is the decision: until then its copy does not count. Its moves that are
+records of their own go after it; the copy says how many are left, so that another process goes on where one has died.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.query import Between, Is, Query
+from mahavishnu.model.retention import RetentionRules, leaving_tasks, month_of
+from mahavishnu.model.task_states import TaskState
+from mahavishnu.model.tasks import OldTransition, TaskRecord
+from mahavishnu.stores.archived_tasks import ArchivedTask, archived_task_key
+from mahavishnu.stores.base import Collection, home_of, pages, scan
+from mahavishnu.stores.copies import copy_surely
+from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+
+_LEFT = Between("left", at_least=1)
+
+
+class TaskArchiving:
+    """One go at archiving lifecycle tasks, in the store that all processes share."""
+
+    def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
+        self._context, self._clock, self._rules = context, context.clock, rules
+        home = home_of(context.store)
+        self._places = ArchivePlaces(home, context.clock)
+        self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
+        self._transitions = home.collection(TRANSITIONS)
+        self.failed: dict[str, str] = {}
+
+    async def run(self, batch_size: int, *, dry_run: bool) -> int:
+        """Archive the tasks that are to leave now, batch after batch. Returns how many left, or would leave.
+
+        Raises StoreError where the store gives no answer; `failed` says why single tasks stay.
+        """
+        if not dry_run:
+            await self.finish()
+        query = leaving_tasks(self._rules, self._clock.now(), batch_size)
+        count = 0
+        if query is not None:
+            async for page in pages(self._tasks, query):
+                leaving = await self._without_letters(page)
+                months: dict[str, list[TaskRecord]] = defaultdict(list)
+                for task in leaving:
+                    months[month_of(task.state_entered_at)].append(task)
+                for month, tasks in months.items():
+                    count += len(tasks) if dry_run else await self._archive(month, tasks)
+        return count
+
+    async def has_work(self) -> bool:
+        """Whether there is anything to be done, as far as a look at the first tasks tells."""
+        query = leaving_tasks(self._rules, self._clock.now(), 1)
+        if query is not None and (await self._tasks.find(query)).items:
+            return True
+        return bool(await self._places.find_tasks(_LEFT))
+
+    async def finish(self) -> None:
+        """Remove the moves that are left of tasks that a process had archived which then died."""
+        for partition, copies in (await self._places.find_tasks(_LEFT)).items():
+            await self._remove_moves(self._places.tasks(partition), await self.which_count(copies))
+
+    async def which_count(self, copies: Sequence[ArchivedTask]) -> list[ArchivedTask]:
+        """Those whose tasks are gone; a task that was made again under the same id is another one."""
+        there = await self._tasks.get([copy.task_id for copy in copies]) if copies else []
+        counting: list[ArchivedTask] = []
+        for copy, task in zip(copies, there, strict=True):
+            if isinstance(task, StoreError):
+                raise task
+            if task is None or archived_task_key(task) != copy.key:
+                counting.append(copy)
+        return counting
+
+    async def _without_letters(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Those that no open letter needs any more."""
+        handover = make_lifecycle(self._context).handover
+        return [task for task in tasks if task.state is not TaskState.ERROR or not await handover.is_needed(task)]
+
+    async def _archive(self, month: str, tasks: Sequence[TaskRecord]) -> int:
+        """Copy, compare, and let the tasks leave. Returns how many left."""
+        partition = await self._places.provide_for_tasks(month)
+        if partition is None:
+            return 0
+        copies, now = self._places.tasks(partition), self._clock.now()
+        moves = await self._find_moves(tasks)
+        wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
+        copied = await copy_surely(copies, wanted)
+        self.failed |= copied.failed
+        sure = [task for task in tasks if archived_task_key(task) in copied.sure]
+        if not sure or not await self._places.confirm(partition):
+            return 0
+        gone: list[ArchivedTask] = []
+        lost: list[ArchivedTask] = []
+        for task, removed in zip(sure, await self._tasks.remove(sure), strict=True):
+            copy = copied.sure[archived_task_key(task)]
+            if isinstance(removed, StoreError):
+                self.failed[copy.key] = str(removed)
+            else:
+                (gone if removed else lost).append(copy)
+        if lost:  # somebody changed them, or another process has archived them
+            counting = {copy.key for copy in await self.which_count(lost)}
+            await copies.remove([copy for copy in lost if copy.key not in counting])
+        await self._remove_moves(copies, [copy for copy in gone if copy.left])
+        return len(gone)
+
+    async def _find_moves(self, tasks: Sequence[TaskRecord]) -> dict[str, list[OldTransition]]:
+        """The moves of these tasks that are records of their own, by their tasks, the oldest first."""
+        found: dict[str, list[OldTransition]] = defaultdict(list)
+        first = {
+            task.task_id: task.transition_count - len(task.transitions) + 1
+            for task in tasks
+            if task.transition_count > len(task.transitions)
+        }
+        if first:
+            async for move in scan(self._transitions, Query((Is("task_id", tuple(first)),))):
+                if move.number < first[move.task_id]:
+                    found[move.task_id].append(move)
+        return {task_id: sorted(own, key=lambda move: move.number) for task_id, own in found.items()}
+
+    async def _remove_moves(self, copies: Collection[ArchivedTask], archived: Sequence[ArchivedTask]) -> None:
+        """Remove the moves that these copies hold from where they were, and note that none is left."""
+        if not archived:
+            return
+        own = {move.key: move for copy in archived for move in copy.read_transitions()}
+        there = await self._transitions.get(list(own))
+        same = [move for move in there if isinstance(move, OldTransition) and move == own[move.key]]
+        for removed in await self._transitions.remove(same) if same else []:
+            if isinstance(removed, StoreError):
+                raise removed
+        await copies.write([replace(copy, left=0) for copy in archived])
