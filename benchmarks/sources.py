@@ -1,6 +1,7 @@
 """What people ask for all day beside many closed letters, and an import beside the bare insert of the same rows.
 
 python -m benchmarks.sources numbers sqlite:////tmp/numbers.db 20000 1000000
+python -m benchmarks.sources opensearch 20000 1000000
 python -m benchmarks.sources sums sqlite:////tmp/sums.db 100000
 python -m benchmarks.sources import 200000
 """
@@ -29,11 +30,12 @@ from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.stores.kinds import LEDGER, LETTERS
 from mahavishnu.stores.retained import LedgerEntry
 from mahavishnu.stores.urls import open_store
+from tests.opensearch import Cluster
 
 NOW = datetime.now(UTC)
 MONTH = NOW.strftime("%Y-%m")
 AT_ONCE = 2000
-TIMES = 9
+TIMES = 40
 
 
 def open_letter(number: int, age: timedelta) -> DeadLetter:
@@ -89,6 +91,7 @@ async def numbers(url: str, still_open: int, closed: int) -> None:
         stats = await dlq.get_statistics()
         if not stats["lifetime_stats"]["enqueued_total"]:
             await fill(dlq, still_open, closed)
+            await dlq.context.clock.sleep(2)  # on OpenSearch, until it can be searched
         stats = await dlq.get_statistics()
         print(f"{stats['queue_size']} open of {stats['lifetime_stats']['enqueued_total']}")
         await measure("get_statistics", dlq.get_statistics)
@@ -170,6 +173,11 @@ def bare_insert(path: Path, other: Path) -> tuple[float, float]:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
+        case ["opensearch", still_open, closed]:
+            with Cluster(heap="1g") as cluster:
+                for count in (0, int(closed)):
+                    url = cluster.urls[0].replace("http:", "opensearch:")
+                    asyncio.run(numbers(f"{url}/bench{count}?timeout=60", int(still_open), count))
         case ["numbers", url, still_open, closed]:
             asyncio.run(numbers(url, int(still_open), int(closed)))
         case ["sums", url, closed]:
