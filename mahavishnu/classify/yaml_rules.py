@@ -33,8 +33,8 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
-_CONDITIONS = ("exception", "text", "status")
-_ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "tags")
+_CONDITIONS = ("exception", "text", "status", "adapter")
+_ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "runbook", "tags")
 KEYS = (*_CONDITIONS, "match_subclasses", *_ADVICE)
 _REGULAR = re.compile(r"[\\^$*+?{}\[\]()|]")
 _LONGEST_SLOW = 1000  # characters that a pattern reads whose time grows faster than the text
@@ -52,16 +52,19 @@ class Rule:
     text: re.Pattern[str] | None = None
     text_is_slow: bool = False  # its time grows faster than the text
     statuses: tuple[range, ...] = ()
+    adapters: tuple[str, ...] = ()
     policy: str | None = None
     max_retries: int | None = None
     retry_in: timedelta | None = None
     reason: str | None = None
+    runbook: str | None = None
     tags: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
+        said = f"rule {self.number}" + (f": {self.reason}" if self.reason else "")
         return Verdict(
             self.category,
-            f"rule {self.number}" + (f": {self.reason}" if self.reason else ""),
+            said + (f" (runbook: {self.runbook})" if self.runbook else ""),
             retry_in=self.retry_in,
             policy=self.policy,
             max_retries=self.max_retries,
@@ -136,6 +139,8 @@ class YamlRules:
     def classify_error(self, error: BaseException | str, context: Context) -> Verdict | None:
         views = _views(error)
         for rule in self.rules:
+            if rule.adapters and context.adapter not in rule.adapters:
+                continue
             if any(rule.matches(view) for view in views):
                 return rule.verdict()
         return None
@@ -202,10 +207,12 @@ def _rule(entry: Any, number: int, place: str) -> Rule:
         text=text,
         text_is_slow=text is not None and growth_of(text) is not Growth.LINEAR,
         statuses=read("status", _statuses, ()),
+        adapters=read("adapter", _names, ()),
         policy=read("policy", policy),
         max_retries=read("max_retries", _count),
         retry_in=read("retry_in_seconds", delay),
         reason=read("reason", _one_text),
+        runbook=read("runbook", _one_text),
         tags=read("tags", _names, ()),
     )
 

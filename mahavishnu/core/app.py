@@ -294,11 +294,12 @@ class MahavishnuApp:
             settings = self.config.load_again()
             self.chain.use(wiring.chain_from(settings))  # its files may be others, too
         except InvalidInput as problem:
-            self.config_error = str(problem)
+            self._note_config_error(str(problem))
             self.logger.error("the settings were not reloaded: %s", problem)
             return ReloadResult(self.config, error=problem)
         reloaded = ReloadResult(settings, self.config.changed_keys(settings))
-        self.config, self.config_error = settings, None
+        self.config = settings
+        self._note_config_error(None)
         if later := [key for key in reloaded.changed if key in wiring.FROM_THE_START]:
             self.logger.warning("these settings count from the next start: %s", ", ".join(later))
         if self._dlq is not None and self.dlq_integration is not None:
@@ -306,6 +307,11 @@ class MahavishnuApp:
             if "dlq_strategy" in reloaded.changed:
                 self.dlq_integration.set_strategy(self.config.dlq_strategy)
         return reloaded
+
+    def _note_config_error(self, why: str | None) -> None:
+        self.config_error = why
+        if self._dlq is not None:
+            self._dlq.context.config_error = why  # health tells it
 
     async def shutdown(self) -> None:
         """Stop the processor and close the store."""

@@ -199,3 +199,17 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
         if password:
             options["password"] = unquote(password)
     return [f"{scheme}://{host}" for host in hosts.split(",")], options
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name, or the address, is this machine's own.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("search.example")
+    (True, True, False)
+    """
+    import ipaddress  # only OpenSearch needs it
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -272,6 +272,15 @@ async def test_an_unverified_certificate_is_warned_of(caplog: pytest.LogCaptureF
     assert "not verified" in caplog.text
 
 
+@pytest.mark.parametrize(("address", "warned"), [("http://127.0.0.1:9", False), ("http://0.0.0.0:9", True)])
+async def test_letters_that_leave_this_machine_unencrypted_are_warned_of(
+    address: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        await OpenSearchStore(address, timeout=0.2).open()
+    assert ("unencrypted; use opensearchs:" in caplog.text) is warned
+
+
 def test_other_stores_do_without_the_client() -> None:
     code = "import sys, mahavishnu.stores.memory, mahavishnu.stores.sqlite, mahavishnu.stores.urls; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -63,6 +64,7 @@ class HealthReport(ResponseModel):
     status: Literal["ok", "degraded", "down"]
     detail: str
     kept_locally: int
+    config_error: str | None = Field(description="Why the settings were not read again")
 
 
 _DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "Nothing can be kept or read"}}
@@ -71,20 +73,25 @@ _DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "descript
 @router.get("/healthz", response_model=HealthReport, summary="Is the process alive?")
 async def healthz(request: Request, dlq: OwnQueue) -> Response:
     """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
-    return json_response(_health_json(await dlq.health(), request.scope["actor"]))
+    return json_response(_health_json(dlq, await dlq.health(), request.scope["actor"]))
 
 
 @router.get("/readyz", response_model=HealthReport, responses=_DOWN, summary="Can it work?")
 async def readyz(request: Request, dlq: OwnQueue) -> Response:
     """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
-    return json_response(_health_json(health, request.scope["actor"]), 503 if health.status == "down" else 200)
+    return json_response(_health_json(dlq, health, request.scope["actor"]), 503 if health.status == "down" else 200)
 
 
-def _health_json(health: Health, actor: Actor) -> dict[str, Any]:
-    """The health as JSON. The detail may name hosts: only viewers get it."""
-    detail = health.detail if actor.role >= Role.VIEWER else ""
-    return {"status": health.status, "detail": detail, "kept_locally": health.waiting}
+def _health_json(dlq: DeadLetterQueue, health: Health, actor: Actor) -> dict[str, Any]:
+    """The health as JSON. The detail may name hosts, and the other one files: only viewers get them."""
+    may_look = actor.role >= Role.VIEWER
+    return {
+        "status": health.status,
+        "detail": health.detail if may_look else "",
+        "kept_locally": health.waiting,
+        "config_error": dlq.context.config_error if may_look else None,
+    }
 
 
 @router.get(

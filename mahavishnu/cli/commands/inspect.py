@@ -245,9 +245,13 @@ def classify(
         ),
     ],
     explain: Annotated[bool, typer.Option("--explain", help="Show what every plugin says.")] = False,
+    adapter: Annotated[
+        str | None, typer.Option("--adapter", metavar="NAME", help="As if a workflow of this adapter had failed.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Say what kind of failure an error is, and how it would be retried."""
+    from mahavishnu.classify.verdict import Context
     from mahavishnu.core.wiring import chain_from
 
     settings = session_of(context).settings
@@ -255,7 +259,7 @@ def classify(
     if not given.strip():
         raise InvalidInput("give an error text or the name of an exception")
     subject = exception_by_name(given) or given
-    explanation = chain_from(settings).explain(subject)
+    explanation = chain_from(settings).explain(subject, Context(adapter=adapter))
     verdict = explanation.verdict
     policy, budget = _consequence(verdict, settings)
     trail = [

@@ -216,22 +216,15 @@ def _has_secret(settings: MahavishnuSettings, key: str) -> bool:
 
 
 def _opensearch_warnings(url: str) -> Iterator[str]:
+    from mahavishnu.stores.urls import is_loopback
+
     parts = urlsplit(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     names = [urlsplit(f"//{host}").hostname or "" for host in hosts.split(",")]
-    remote = [name for name in names if not _is_loopback(name)]
+    remote = [name for name in names if not is_loopback(name)]
     if parts.scheme == "opensearch" and remote:
         yield f"letters go to {', '.join(remote)} unencrypted; use opensearchs:"
     if ":" in credentials:
         yield "a password in a URL ends up in logs and process lists; use dlq_store_user and dlq_store_password"
     if parts.scheme == "opensearchs" and {"verify=false", "verify=0"} & set(parts.query.lower().split("&")):
         yield "whoever answers is trusted, because certificates are not verified; give the authority as ca=file"
-
-
-def _is_loopback(host: str) -> bool:
-    import ipaddress  # only `check` needs it
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

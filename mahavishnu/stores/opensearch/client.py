@@ -23,6 +23,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_before_delay, wait_
 
 from mahavishnu.model.errors import InvalidInput, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.opensearch.errors import Blocked, TooLarge, reading, store_error
+from mahavishnu.stores.urls import is_loopback
 
 log = logging.getLogger(__name__)
 CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
@@ -173,6 +174,8 @@ class Client:
     def connection(self) -> AsyncOpenSearch:
         """A new client of opensearch-py, which the caller has to close."""
         context = self._tls() if any(host["use_ssl"] for host in self._hosts) else None
+        if any(not host["use_ssl"] and not is_loopback(host["host"]) for host in self._hosts):
+            log.warning("%s: letters and passwords go there unencrypted; use opensearchs:", self._description)
         return AsyncOpenSearch(
             hosts=[{**host} for host in self._hosts],
             connection_class=_Connection,

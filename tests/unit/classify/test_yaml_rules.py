@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import redis.exceptions
 from mahavishnu.classify.verdict import NO_CONTEXT, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter_parts import ErrorCategory
 from tests.unit.classify.real_exceptions import by_httpx, with_cause
 from tests.yaml_bombs import bomb
 
@@ -43,6 +45,20 @@ def test_a_verdict_has_the_advice_of_its_rule() -> None:
     found = verdict("odd", {"text": "odd", "category": "network", **advice})
     assert found is not None
     assert (found.policy, found.max_retries, found.retry_in) == ("custom:slowly", 7, timedelta(seconds=90))
+
+
+def test_a_rule_for_an_adapter_is_for_no_other() -> None:
+    rules = YamlRules.of([{"adapter": ["nightly", "hourly"], "category": "transient"}])
+    found = [rules.classify_error("boom", replace(NO_CONTEXT, adapter=name)) for name in ("hourly", "other", None)]
+    assert [each and each.category for each in found] == ["transient", None, None]
+
+
+def test_a_runbook_is_shown_with_the_reason() -> None:
+    rule = {"text": "odd", "category": "network", "runbook": "https://wiki.example/odd"}
+    assert verdict("odd", rule) == Verdict(ErrorCategory.NETWORK, "rule 1 (runbook: https://wiki.example/odd)")
+    found = verdict("odd", {**rule, "reason": "it is odd"})
+    assert found is not None
+    assert found.reason == "rule 1: it is odd (runbook: https://wiki.example/odd)"
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,13 @@ def test_explained(run: Run, settings_file: Write, home: Path) -> None:
     ]
 
 
+def test_a_rule_is_tried_for_an_adapter(run: Run, settings_file: Write) -> None:
+    settings_file("classifier_rules:\n  - {adapter: nightly, category: resource, runbook: 'https://wiki.example/n'}\n")
+    tried = run("classify", "boom", "--adapter", "nightly", "--json").json
+    assert (tried["category"], tried["reason"]) == ("resource", "rule 1 (runbook: https://wiki.example/n)")
+    assert run("classify", "boom", "--json").json["category"] == "permanent"
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from mahavishnu.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.context import Limits
@@ -26,6 +28,14 @@ def settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
     write("")
     return write
+
+
+async def health_of(app: MahavishnuApp) -> dict[str, Any]:
+    """What the API of this process says."""
+    transport = httpx.ASGITransport(create_app(app.dlq), client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        found: dict[str, Any] = (await client.get("/healthz")).json()
+    return found
 
 
 def app_of(house: House) -> MahavishnuApp:
@@ -56,10 +66,12 @@ async def test_what_is_wrong_changes_nothing_and_is_said(house: House, settings_
         assert app.config_error is not None
         assert "mahavishnu.yaml" in app.config_error
         assert (queue_of(app).max_size, app.config.dlq_max_size) == (200, 200)
+        assert app.config_error in (await health_of(app))["config_error"]
     await queue_of(app).enqueue("wf_1", {}, [], "boom")
     settings_file("dlq_max_size: 300")
     assert app.reload().changed == ("dlq_max_size",)
     assert (queue_of(app).max_size, app.config_error) == (300, None)
+    assert (await health_of(app))["config_error"] is None
     await app.shutdown()
 
 
