@@ -28,6 +28,7 @@ from mahavishnu.api.routes import (
     events,
     groups,
     health,
+    integrity,
     letters,
     query,
     queues,
@@ -117,6 +118,7 @@ def create_app(
         audit,
         archive,
         dashboard,
+        integrity,
         domain_events,
         events,
     ):

@@ -31,6 +31,7 @@ _MODULES = {
     "audit": "audit",
     "archive": "archive",
     "dashboard": "dashboard",
+    "integrity": "integrity",
     "events": "events",
 }
 

@@ -91,6 +91,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "restore": "letters.restore",
             "stats": "letters.stats",
             "dashboard": "dashboard.dashboard",
+            "doctor": "doctor.doctor",
             "watch": "watch.watch",
             "retry": "letter_actions.retry",
             "redrive": "letter_actions.redrive",

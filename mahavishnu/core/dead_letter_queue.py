@@ -132,6 +132,7 @@ class DeadLetterQueue:
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))
     dashboard = cached_property(lambda self: services.make_dashboard(self.context))
+    integrity = cached_property(lambda self: services.make_integrity(self.context))
     replies = cached_property(lambda self: services.make_replies(self.context))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))

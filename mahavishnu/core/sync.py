@@ -17,15 +17,10 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.run import current_run
-from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
-from mahavishnu.core.queue.dashboard import Dashboard
-from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.groups import Groups
-from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.search import Search
@@ -33,6 +28,14 @@ from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.core.sync_methods import SyncCalls, SyncFace, SyncMethod
 from mahavishnu.core.sync_methods import as_instance as _of
+from mahavishnu.core.sync_services import (
+    SyncArchive,
+    SyncDashboard,
+    SyncDeletion,
+    SyncDomainEvents,
+    SyncIntegrity,
+    SyncNamedQueues,
+)
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.query import Query
@@ -151,77 +154,6 @@ class SyncWorkers(SyncFace[Workers]):
     why_each_waits = SyncMethod(_of(Workers).why_each_waits)
 
 
-class SyncDeletion(SyncFace[Deletion]):
-    """`dlq.deletion`."""
-
-    delete_task = SyncMethod(_of(Deletion).delete_task)
-    clear_all = SyncMethod(_of(Deletion).clear_all)
-    finish = SyncMethod(_of(Deletion).finish)
-
-
-class SyncArchive(SyncFace[Archive]):
-    """`dlq.archive`."""
-
-    archive_completed_tasks = SyncMethod(_of(Archive).archive_completed_tasks)
-    run = SyncMethod(_of(Archive).run)
-    maintain = SyncMethod(_of(Archive).maintain)
-    list = SyncMethod(_of(Archive).list)
-    search = SyncMethod(_of(Archive).search)
-    show = SyncMethod(_of(Archive).show)
-    show_task = SyncMethod(_of(Archive).show_task)
-    restore = SyncMethod(_of(Archive).restore)
-    partitions = SyncMethod(_of(Archive).partitions)
-    detach = SyncMethod(_of(Archive).detach)
-    attach = SyncMethod(_of(Archive).attach)
-    drop = SyncMethod(_of(Archive).drop)
-
-
-class SyncDashboard(SyncFace[Dashboard]):
-    """`dlq.dashboard`."""
-
-    dlq = SyncMethod(_of(Dashboard).dlq)
-    staleness = SyncMethod(_of(Dashboard).staleness)
-    archive = SyncMethod(_of(Dashboard).archive)
-
-
-class SyncNamedQueues(SyncFace[NamedQueues]):
-    """`dlq.queues`."""
-
-    create = SyncMethod(_of(NamedQueues).create)
-    update = SyncMethod(_of(NamedQueues).update)
-    get = SyncMethod(_of(NamedQueues).get)
-    list = SyncMethod(_of(NamedQueues).list)
-    delete = SyncMethod(_of(NamedQueues).delete)
-    produce = SyncMethod(_of(NamedQueues).produce)
-    import_items = SyncMethod(_of(NamedQueues).import_items)
-    lease = SyncMethod(_of(NamedQueues).lease)
-    renew = SyncMethod(_of(NamedQueues).renew)
-    complete = SyncMethod(_of(NamedQueues).complete)
-    retry = SyncMethod(_of(NamedQueues).retry)
-    item = SyncMethod(_of(NamedQueues).item)
-    items = SyncMethod(_of(NamedQueues).items)
-    resurrect = SyncMethod(_of(NamedQueues).resurrect)
-    drop = SyncMethod(_of(NamedQueues).drop)
-    redrive = SyncMethod(_of(NamedQueues).redrive)
-    numbers = SyncMethod(_of(NamedQueues).numbers)
-    maintain = SyncMethod(_of(NamedQueues).maintain)
-
-
-class SyncDomainEvents(SyncFace[DomainEvents]):
-    """Domain events. Subscribers are given to `app.events`, which needs no event loop for it."""
-
-    publish = SyncMethod(_of(DomainEvents).publish)
-    send = SyncMethod(_of(DomainEvents).send)
-    read = SyncMethod(_of(DomainEvents).read)
-    acknowledge = SyncMethod(_of(DomainEvents).acknowledge)
-    consumers = SyncMethod(_of(DomainEvents).consumers)
-    forget = SyncMethod(_of(DomainEvents).forget)
-    remove_old = SyncMethod(_of(DomainEvents).remove_old)
-    publish_missed = SyncMethod(_of(DomainEvents).publish_missed)
-    deliver = SyncMethod(_of(DomainEvents).deliver)
-    finish = SyncMethod(_of(DomainEvents).finish)
-
-
 class SyncQueue(SyncFace[DeadLetterQueue]):
     """The queue and its services."""
 
@@ -257,6 +189,9 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
     dashboard = cached_property(
         lambda self: SyncDashboard(self.calls, lambda: self.service.dashboard, "dlq.dashboard.")
+    )
+    integrity = cached_property(
+        lambda self: SyncIntegrity(self.calls, lambda: self.service.integrity, "dlq.integrity.")
     )
     queues = cached_property(lambda self: SyncNamedQueues(self.calls, lambda: self.service.queues, "dlq.queues."))
     domain_events = cached_property(

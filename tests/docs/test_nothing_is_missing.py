@@ -20,6 +20,7 @@ from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.groups import Groups
+from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
@@ -66,6 +67,7 @@ SERVICES = {
     "transfer": Transfer,
     "archive": Archive,
     "dashboard": Dashboard,
+    "integrity": Integrity,
     "audit": AuditLog,
     "runs": BulkRuns,
     "workers": Workers,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.groups import Groups
+    from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.replies import Replies
@@ -128,6 +129,13 @@ def make_dashboard(context: QueueContext) -> Dashboard:
     from mahavishnu.core.queue.dashboard import Dashboard
 
     return Dashboard(context)
+
+
+def make_integrity(context: QueueContext) -> Integrity:
+    """What finds records that cannot be read."""
+    from mahavishnu.core.queue.integrity import Integrity
+
+    return Integrity(context)
 
 
 def make_claims(dlq: DeadLetterQueue) -> Claims:

@@ -89,6 +89,7 @@ ROUTES = {
     ("DELETE", "/api/v1/dlq/{task_id}"): OWN,
     ("GET", "/api/v1/archive"): VIEW,
     ("GET", "/api/v1/dashboard/dlq"): VIEW,
+    ("GET", "/api/v1/integrity"): VIEW,
     ("GET", "/api/v1/dashboard/staleness"): VIEW,
     ("GET", "/api/v1/dashboard/archive"): VIEW,
     ("POST", "/api/v1/archive/run"): ACT,

@@ -1,0 +1,34 @@
+"""`mahavishnu dlq doctor`: stored records that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.options import session_of
+from mahavishnu.cli.output import AsJson, ExitCode, count_of, print_json, print_notice, print_table
+
+
+def doctor(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")] = 1000,
+    json: AsJson = False,
+) -> None:
+    """List records of the store that cannot be read, of all namespaces; it fails with 1 if there are any."""
+
+    async def converse(api: Connection) -> int:
+        found = await api.get("/integrity", {"limit": limit})
+        if json:
+            print_json(found)
+        else:
+            rows = [(each["kind"], each["key"], each["why"]) for each in found]
+            print_table(("kind", "key", "why"), rows, empty="every record can be read")
+            if found:
+                what = count_of(len(found), "record")
+                print_notice(f"{what} cannot be read: each stays as it is, until you delete or restore it in the store")
+        return len(found)
+
+    if run_conversation(session_of(context), converse):
+        raise typer.Exit(ExitCode.FAILED)
