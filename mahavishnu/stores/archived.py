@@ -161,8 +161,12 @@ def _former_count(copy: ArchivedLetter) -> int:
 
 
 def _document_bytes(copy: ArchivedLetter) -> int:
-    """How large the documents are that it keeps."""
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in (copy.letter, *copy.former, *copy.revisions))
+    return bytes_of(copy.letter, *copy.former, *copy.revisions)
+
+
+def bytes_of(*documents: str) -> int:
+    """How large documents are together."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in documents)
 
 
 _ARCHIVED = dataclass_kind(

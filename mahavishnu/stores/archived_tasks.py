@@ -12,9 +12,9 @@ from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.task_letters import letter_ids_of
 from mahavishnu.model.tasks import OldTransition, TaskRecord
-from mahavishnu.stores.archived import checksum_of, read_document
+from mahavishnu.stores.archived import bytes_of, checksum_of, read_document
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import FieldType, Kind, instant_text
+from mahavishnu.stores.kind import Field, FieldType, Kind, instant_text
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 
@@ -89,12 +89,17 @@ def archived_task_key(task: TaskRecord) -> str:
     return derived_task_id(task.task_id, instant_text(task.created_at))
 
 
+def _document_bytes(copy: ArchivedTask) -> int:
+    return bytes_of(copy.task, *copy.transitions)
+
+
 _ARCHIVED_TASKS = dataclass_kind(
     ArchivedTask,
     name="archived_tasks",
     index="dlq_archive",
     types=dict.fromkeys(("task", "transitions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",), ("left",)],
+    more=[Field("document_bytes", FieldType.INTEGER, _document_bytes, derived=True)],
 )
 
 

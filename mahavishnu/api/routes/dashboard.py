@@ -30,6 +30,7 @@ class MonthLine(ResponseModel):
     month: str
     tasks_archived: int | None
     steps_archived: int | None
+    lifecycle_tasks_archived: int | None
     archive_size: int | None
 
 
@@ -49,6 +50,6 @@ async def staleness(dlq: Queue, actor: Viewer) -> Response:
 
 @router.get("/archive", response_model=list[MonthLine], summary="The archive by month", name="archive")
 async def archive(dlq: Queue, actor: Viewer) -> Response:
-    """How many letters are archived of each month, with how many former ones, in how many bytes; the latest first."""
+    """How many letters and lifecycle tasks are archived of each month, in how many bytes; the latest first."""
     lines = await dlq.dashboard.archive()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))

@@ -12,6 +12,8 @@ from mahavishnu.cli.commands.letters import print_reasons
 from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import AsJson, NotFound, print_json, print_line, print_table
 
+_MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
+
 
 def dashboard(
     context: typer.Context,
@@ -60,8 +62,8 @@ def _print_states(lines: list[dict[str, Any]]) -> None:
 
 def _print_months(lines: list[dict[str, Any]]) -> None:
     print_table(
-        ("month", "letters", "former letters", "bytes"),
-        [(each["month"], each["tasks_archived"], each["steps_archived"], each["archive_size"]) for each in lines],
+        ("month", "letters", "former letters", "lifecycle tasks", "bytes"),
+        [tuple(each[name] for name in _MONTH) for each in lines],
         empty="nothing is archived",
         texts=(),
     )

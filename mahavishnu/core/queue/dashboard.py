@@ -19,6 +19,7 @@ from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
 from mahavishnu.model.task_states import OPEN, TaskState
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.archived_tasks import archived_tasks_kind
 from mahavishnu.stores.base import Cell, Tally, find_pages
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.source_kinds import TASKS
@@ -88,19 +89,32 @@ class Dashboard:
         places = ArchivePlaces(require_home(context), context.clock)
         partitions = await places.every()
         there = [each for each in partitions if each.state is PartitionState.ATTACHED]
+        with_tasks = [each for each in there if each.has_tasks]
+        own = context.namespace
         tallies = await asyncio.gather(
             *(
                 _count(
-                    NamespaceRecords(places.letters(each.name), context.namespace),
+                    NamespaceRecords(places.letters(each.name), own),
                     archive_kind(each.name),
                     (_STILL_THERE,),
                     sums=["former_count", "document_bytes"],
                 )
                 for each in there
-            )
+            ),
+            *(
+                _count(
+                    NamespaceRecords(places.tasks(each.name), own),
+                    archived_tasks_kind(each.name),
+                    (),
+                    sums=["document_bytes"],
+                )
+                for each in with_tasks
+            ),
         )
-        counted = {each.name: tally.total for each, tally in zip(there, tallies, strict=True)}
-        lines = DashboardLines(month_lines(partitions, counted))
+        totals = [tally.total for tally in tallies]
+        letters = {each.name: cell for each, cell in zip(there, totals[: len(there)], strict=True)}
+        tasks = {each.name: cell for each, cell in zip(with_tasks, totals[len(there) :], strict=True)}
+        lines = DashboardLines(month_lines(partitions, letters, tasks))
         lines.degraded = _why_incomplete(partitions, tallies)
         return lines
 
@@ -129,22 +143,24 @@ def state_lines(
     return sorted(lines, key=lambda line: (-line["stale_over_1h"], -line["task_count"], line["current_state"]))
 
 
-def month_lines(partitions: Iterable[ArchivePartition], counted: Mapping[str, Cell]) -> list[dict[str, Any]]:
+def month_lines(
+    partitions: Iterable[ArchivePartition], letters: Mapping[str, Cell], tasks: Mapping[str, Cell]
+) -> list[dict[str, Any]]:
     """One line for each month, the latest first, from the numbers of those partitions that are attached."""
-    months: dict[str, list[Cell]] = defaultdict(list)
+    months: dict[str, list[str]] = defaultdict(list)
     for each in partitions:
-        months[each.month] += [counted[each.name]] if each.name in counted else []
+        months[each.month] += [each.name] if each.name in letters else []
     lines = []
-    for month, cells in sorted(months.items(), reverse=True):
-        known = bool(cells)
-        lines.append(
-            {
-                "month": month,
-                "tasks_archived": sum(cell.count for cell in cells) if known else None,
-                "steps_archived": sum(cell.sums.get("former_count", 0) for cell in cells) if known else None,
-                "archive_size": sum(cell.sums.get("document_bytes", 0) for cell in cells) if known else None,
-            }
-        )
+    for month, names in sorted(months.items(), reverse=True):
+        of_letters = [letters[name] for name in names]
+        of_tasks = [tasks[name] for name in names if name in tasks]
+        numbers = {
+            "tasks_archived": sum(cell.count for cell in of_letters),
+            "steps_archived": sum(cell.sums.get("former_count", 0) for cell in of_letters),
+            "lifecycle_tasks_archived": sum(cell.count for cell in of_tasks),
+            "archive_size": sum(cell.sums.get("document_bytes", 0) for cell in (*of_letters, *of_tasks)),
+        }
+        lines.append({"month": month, **(numbers if names else dict.fromkeys(numbers))})
     return lines
 
 

@@ -12,6 +12,7 @@ from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState
+from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, find_pages, home_of, is_home_away
 from mahavishnu.stores.source_kinds import STORED
 
@@ -57,7 +58,7 @@ class Integrity:
                 found += [
                     UnreadableRecord(name, copy.key, "its checksum differs from what was written")
                     for copy in page.items
-                    if isinstance(copy, ArchivedLetter) and not copy.is_intact()
+                    if isinstance(copy, ArchivedLetter | ArchivedTask) and not copy.is_intact()
                 ]
                 if len(found) >= limit:
                     del found[limit:]
@@ -77,6 +78,8 @@ class Integrity:
         for each in partitions:
             if each.state is PartitionState.ATTACHED:
                 yield f"archive {each.name}", places.letters(each.name)
+                if each.has_tasks:
+                    yield f"archived tasks {each.name}", places.tasks(each.name)
         if detached := [each.name for each in partitions if each.state is PartitionState.DETACHED]:
             found.degraded = found.degraded or f"detached partitions were not read: {', '.join(detached)}"
 

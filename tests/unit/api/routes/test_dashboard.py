@@ -25,7 +25,13 @@ async def test_the_views_are_what_the_queue_says(api: ApiHarness) -> None:
         "stale_over_1h": 1, "stale_over_1day": 1, "top_stale_tasks": [task.task_id],
     }  # fmt: skip
     (month,) = (await api.get("/dashboard/archive")).json()
-    assert month == {**month, "month": "2026_01", "tasks_archived": 1, "steps_archived": 0}
+    assert month == {
+        **month,
+        "month": "2026_01",
+        "tasks_archived": 1,
+        "steps_archived": 0,
+        "lifecycle_tasks_archived": 0,
+    }
     assert month["archive_size"] > 500
 
 

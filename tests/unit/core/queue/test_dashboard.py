@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchiveReader
 from mahavishnu.engine.letters import NamespaceRecords
@@ -77,20 +78,19 @@ async def assert_staleness(queue: DeadLetterQueue) -> None:
 
 async def archive_recounted(queue: DeadLetterQueue) -> list[dict[str, Any]]:
     """The same from every copy that counts."""
-    months = Counter[str](), Counter[str](), Counter[str]()
+    months: dict[str, Counter[str]] = defaultdict(Counter)
     places, reader = ArchivePlaces(queue.store, queue.clock), ArchiveReader(queue.context)
     for each in await places.every():
         records = NamespaceRecords(places.letters(each.name), queue.namespace)
         for copy in await reader.which_count([copy async for copy in scan(records, Query())]):
-            texts = (copy.letter, *copy.former, *copy.revisions)
-            counted = (1, len(copy.former), sum(len(text.encode()) for text in texts))
-            for numbers, number in zip(months, counted, strict=True):
-                numbers[each.month] += number
-    tasks, steps, size = months
-    return [
-        {"month": month, "tasks_archived": tasks[month], "steps_archived": steps[month], "archive_size": size[month]}
-        for month in sorted(tasks, reverse=True)
-    ]
+            size = sum(len(text.encode()) for text in (copy.letter, *copy.former, *copy.revisions))
+            months[each.month].update(tasks_archived=1, steps_archived=len(copy.former), archive_size=size)
+        if each.has_tasks:
+            async for task in scan(NamespaceRecords(places.tasks(each.name), queue.namespace), Query()):
+                size = sum(len(text.encode()) for text in (task.task, *task.transitions))
+                months[each.month].update(lifecycle_tasks_archived=1, archive_size=size)
+    names = ("tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
+    return [{"month": month, **{name: months[month][name] for name in names}} for month in sorted(months, reverse=True)]
 
 
 async def fill_archive(queue: DeadLetterQueue, house: House, count: int = 9) -> None:
@@ -132,12 +132,19 @@ async def test_the_archive_equals_a_recount(any_house: House) -> None:
     await eu.letters.resolve("elsewhere")
     any_house.clock.advance(LATER)
     await eu.archive.archive_completed_tasks(dry_run=False)
+    for name in ("tracked", "other"):
+        task = await Lifecycle(queue.context).create(name, context={"ü": name})
+        await Lifecycle(queue.context).transition(task.task_id, "cancelled")
+    any_house.clock.advance(LATER)
+    assert (await queue.archive.run(dry_run=False)).lifecycle_tasks_archived == 2
     await queue.archive.restore("ärger_4")
     for view in (queue, eu, queue.all_namespaces):
         lines = await view.dashboard.archive()
         assert lines.degraded is None
-        assert [line for line in lines if line["tasks_archived"]] == await archive_recounted(view)
-    assert sum(line["tasks_archived"] for line in await queue.all_namespaces.dashboard.archive()) == 9
+        assert [line for line in lines if line["archive_size"]] == await archive_recounted(view)
+    everything = await queue.all_namespaces.dashboard.archive()
+    assert sum(line["tasks_archived"] for line in everything) == 9
+    assert sum(line["lifecycle_tasks_archived"] for line in everything) == 2
 
 
 async def test_a_month_that_is_detached_is_not_known(tmp_path: Any) -> None:
@@ -148,7 +155,8 @@ async def test_a_month_that_is_detached_is_not_known(tmp_path: Any) -> None:
     await queue.archive.detach("2026_02")
     lines = await queue.dashboard.archive()
     assert lines.degraded == "what is in detached partitions is not counted: 2026_02"
-    unknown = {"month": "2026_02", "tasks_archived": None, "steps_archived": None, "archive_size": None}
+    names = ("tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
+    unknown = {"month": "2026_02", **dict.fromkeys(names)}
     assert lines == [unknown if line["month"] == "2026_02" else line for line in before]
     await queue.archive.attach("2026_02")
     assert await queue.dashboard.archive() == before
