@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
 from mahavishnu.api.errors import problem, problem_for
-from mahavishnu.api.sessions import Session, Sessions, is_from_other_site
+from mahavishnu.api.sessions import Session, Sessions, form_value, is_from_other_site
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
@@ -99,9 +99,10 @@ class ApiMiddleware:
                 return
         actor: Actor = scope["actor"]
         with acting_as(role=actor.role.name.lower(), via=self._via):
-            key = headers.get("idempotency-key")
+            in_form = form_value(headers, body, "idempotency_key") if body and "idempotency-key" not in headers else ""
+            key = headers.get("idempotency-key") or in_form
             if key and scope["method"] in _CHANGING_METHODS:
-                await self._with_idempotency_key(key, actor, scope, body, receive, send)
+                await self._with_idempotency_key(key, actor, scope, body, receive, send, may_be_corrected=bool(in_form))
             elif scope["method"] == "GET" and actor.role >= Role.VIEWER and _local_path(scope) in self._shared:
                 await self._send_shared(scope, send)
             else:
@@ -179,9 +180,20 @@ class ApiMiddleware:
         return b"".join(parts)
 
     async def _with_idempotency_key(
-        self, key: str, actor: Actor, scope: Scope, body: bytes, receive: Receive, send: Send
+        self,
+        key: str,
+        actor: Actor,
+        scope: Scope,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        *,
+        may_be_corrected: bool = False,
     ) -> None:
-        """Let the request through once; answer it again from what was stored."""
+        """Let the request through once; answer it again from what was stored.
+
+        A form that was refused `may_be_corrected`, and sent again with the same key.
+        """
         request = hashlib.sha256(
             b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
         ).hexdigest()
@@ -213,17 +225,20 @@ class ApiMiddleware:
                 parts.append(message.get("body", b""))
                 uncertain = status >= 500 and scope["state"].get("maybe_done", False)
                 if not uncertain and not message.get("more_body", False):
-                    await self._store_reply(reply_key, status, headers, b"".join(parts))
+                    forgotten = status >= (300 if may_be_corrected and status != 303 else 500)
+                    await self._store_reply(reply_key, status, headers, b"".join(parts), forgotten=forgotten)
             await send(message)
 
         await self._app(scope, receive, send_and_store)
 
-    async def _store_reply(self, key: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    async def _store_reply(
+        self, key: str, status: int, headers: Mapping[str, str], body: bytes, *, forgotten: bool
+    ) -> None:
         """Store a response. If that fails it is sent all the same: the request has had its effect."""
         kept = {name: headers[name] for name in ("content-type", "location", "etag") if name in headers}
         try:
-            nothing_done = status >= 500  # the request may be sent again
-            if nothing_done or headers.get("cache-control") == "no-store":  # it has encrypted values in clear
+            # Nothing was done, so that the request may be sent again; or it has encrypted values in clear.
+            if forgotten or headers.get("cache-control") == "no-store":
                 await self._dlq.replies.forget(key)
             else:
                 await self._dlq.replies.finish(key, status, json.dumps(kept), body.decode())

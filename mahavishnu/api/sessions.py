@@ -94,7 +94,7 @@ class Sessions:
         """Why a change does not come from a page that this session was shown; None if it does."""
         if is_from_other_site(headers):
             return "a page of another site sent this; nothing was done"
-        given = headers.get(FORM_HEADER) or _form_value(headers, body)
+        given = headers.get(FORM_HEADER) or form_value(headers, body, FORM_FIELD)
         if not hmac.compare_digest(given.encode(), session.form_token.encode()):
             return "the form is not of this login: load its page again, and send it once more; nothing was done"
         return None
@@ -145,11 +145,12 @@ def is_from_other_site(headers: Mapping[str, str]) -> bool:
     return origin is not None and origin.partition("://")[2] != headers.get("host")
 
 
-def _form_value(headers: Mapping[str, str], body: bytes) -> str:
+def form_value(headers: Mapping[str, str], body: bytes, name: str) -> str:
+    """A field of the form that a request sends; empty if it sends none, or not this one."""
     if not headers.get("content-type", "").startswith(_FORM_TYPE):
         return ""
     try:
         fields = dict(parse_qsl(body.decode(), max_num_fields=_MOST_FIELDS))
     except ValueError:
         return ""
-    return fields.get(FORM_FIELD, "")
+    return fields.get(name, "")

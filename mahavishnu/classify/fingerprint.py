@@ -151,7 +151,7 @@ _normalize_short = lru_cache(2048)(normalize)
 @lru_cache(2048)
 def _frame_name(file: str, function: str) -> str | None:
     """The name of a frame in a fingerprint; None if it is not of the user's own code."""
-    return f"{_module(file)}.{function}" if _is_own(file, function) else None
+    return f"{_module(file)}.{function}" if is_own_code(file, function) else None
 
 
 def _failure(error: BaseException | str) -> Failure:
@@ -188,7 +188,7 @@ _FOREIGN = re.compile(
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # newer Pythons have no frames for them
 
 
-def _is_own(file: str, function: str) -> bool:
+def is_own_code(file: str, function: str) -> bool:
     """Whether it is the user's code, and not the standard library's, another library's or this package's."""
     return not (function in _COMPREHENSIONS or file.startswith(_STANDARD) or _FOREIGN.search(file))
 

@@ -87,6 +87,7 @@ class SyncGroups(SyncFace[Groups]):
 class SyncSearch(SyncFace[Search]):
     """`dlq.search`."""
 
+    count = SyncMethod(_of(Search).count)
     suggest = SyncMethod(_of(Search).suggest)
 
 

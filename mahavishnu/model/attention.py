@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -37,8 +37,7 @@ def attention_of(view: GroupView) -> Attention:
         return Attention.NONE
     if view.owner is not None or view.state is not GroupState.NEW:
         return Attention.GIVEN
-    left_to_people = _left_to_people(view.statuses)
-    return Attention.NEEDED if left_to_people or view.growing or view.regression else Attention.BY_ITSELF
+    return Attention.NEEDED if view.for_people or view.growing or view.regression else Attention.BY_ITSELF
 
 
 def rank_needs(views: Iterable[GroupView], now: datetime) -> Sequence[Need]:
@@ -46,10 +45,6 @@ def rank_needs(views: Iterable[GroupView], now: datetime) -> Sequence[Need]:
     needs = [Need(view, attention_of(view), _weight(view, now)) for view in views]
     open_ones = [need for need in needs if need.attention is not Attention.NONE]
     return sorted(open_ones, key=lambda need: (_ORDER[need.attention], -need.weight, need.view.fingerprint))
-
-
-def _left_to_people(statuses: Mapping[str, int]) -> bool:
-    return bool(statuses.get("exhausted"))
 
 
 def _weight(view: GroupView, now: datetime) -> float:

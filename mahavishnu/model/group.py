@@ -246,8 +246,8 @@ class Sample:
 _SHOWN = (
     "fingerprint", "namespace", "title", "state", "owner", "regression", "regressions", "on_hold", "hold_until",
     "hold_release", "resolved_at", "resolved_by", "regressed_at", "updated_at", "updated_by", "notes", "links", "count",
-    "total", "occurrences", "first_seen", "last_seen", "last_hour", "last_day", "day_before", "growing", "hours",
-    "statuses", "categories", "queues", "adapters", "sample", "degraded",
+    "for_people", "total", "occurrences", "first_seen", "last_seen", "last_hour", "last_day", "day_before", "growing",
+    "hours", "statuses", "categories", "queues", "adapters", "sample", "degraded",
 )  # fmt: skip
 
 
@@ -256,13 +256,14 @@ class GroupView:
     """A group as users see it: what is recorded about it, and what its letters are now.
 
     `count` are the open letters, which `occurrences`, `statuses`, `categories`, `queues` and `adapters` are about too;
-    `total` are all that there ever were, and `first_seen`, `last_seen` and the letters that came in the last hour, the
-    last day and the day before are of these. `hours` are the last 24, the oldest first, where one group is asked for.
-    `degraded` says why the numbers may be too low.
+    `for_people` are those of them that nothing will run by itself. `total` are all that there ever were, and
+    `first_seen`, `last_seen` and the letters that came in the last hour, the last day and the day before are of these.
+    `hours` are the last 24, the oldest first, where one group is asked for. `degraded` says why numbers may be too low.
     """
 
     group: Group
     count: int = 0
+    for_people: int = 0
     total: int = 0
     occurrences: int = 0
     first_seen: datetime | None = None
@@ -321,13 +322,15 @@ class GroupView:
 class GroupPage:
     """Some groups, in the order that was asked for.
 
-    `total` are the groups that were asked for, on all pages; `next` goes on after this page, and is None at the end;
-    `ungrouped` are the open letters that have no fingerprint. `degraded` says why the numbers may be too low.
+    `total` are the groups that were asked for, on all pages; `next` goes on after this page, and is None at the end.
+    Of the open letters, `ungrouped` have no fingerprint, and nothing will run those `for_people` by itself. `degraded`
+    says why the numbers may be too low.
     """
 
     items: Sequence[GroupView]
     total: int
     ungrouped: int = 0
+    for_people: int = 0
     next: str | None = None
     degraded: str | None = None
 

@@ -6,9 +6,9 @@ its template into `templates/`; and name the module here, where it is to stand i
 
 from __future__ import annotations
 
-from mahavishnu.api.pages import groups, login, overview, static
+from mahavishnu.api.pages import group, groups, letter, letters, login, overview, selection, static
 
-PAGES = (static, login, overview, groups)
-LINKS = tuple(page.LINK for page in (overview, groups))
+PAGES = (static, login, overview, groups, group, letters, letter, selection)
+LINKS = tuple(page.LINK for page in (overview, groups, letters))
 
 __all__ = ["LINKS", "PAGES"]

@@ -75,7 +75,7 @@ class Console:
         """After a change: lead the browser to a local path, and have that page say what was done."""
         self.numbers.forget()
         place = root_from(local_path(request)) + path.removeprefix("/")
-        response = Response(None, 303, {"Location": place, "Cache-Control": "no-store"})
+        response = Response(None, 303, {"Location": place})
         if said is not None:
             text = str(self._said.dumps(asdict(said)))
             if len(text) <= _MOST_SAID:

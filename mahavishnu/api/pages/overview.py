@@ -61,6 +61,14 @@ class OverviewView:
         return sum(need.attention is attention for need in self.needs)
 
     @property
+    def by_themselves(self) -> int:
+        """How many open letters have a date at which they are run again."""
+        if self.groups is None or self.numbers is None:
+            return 0
+        rest: int = self.numbers["queue_size"] - self.groups.for_people - self.numbers["status_breakdown"]["retrying"]
+        return max(0, rest)
+
+    @property
     def shown(self) -> Sequence[Need]:
         return self.needs[:MOST_NEEDS]
 

@@ -15,7 +15,7 @@ from mahavishnu.model.daily_sums import GroupSum
 from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Not, Query, Sort
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -35,10 +35,13 @@ _AT_ONCE = 1000  # samples that one search may bring
 class GroupCount:
     """The letters of one group: open ones, all that ever were, and those that came lately.
 
+    `for_people` are the open ones that nothing will run by itself.
+
     A letter that a sum counts in this group stays in `total` when it is deleted or archived.
     """
 
     open: int = 0
+    for_people: int = 0
     occurrences: int = 0
     newest_open: datetime | None = None  # when the newest of the open ones was created
     captured: datetime | None = None  # when the task of one of the open ones was captured last, as that or merged
@@ -56,10 +59,11 @@ NO_LETTERS = GroupCount()
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """The groups that there are letters of, and how many open letters belong to none."""
+    """The groups that there are letters of; how many open letters belong to none, and how many wait for a person."""
 
     groups: Mapping[str, GroupCount]
     ungrouped: int = 0
+    for_people: int = 0
     degraded: str | None = None
 
     def of(self, fingerprint: str) -> GroupCount:
@@ -96,7 +100,11 @@ async def count_groups(
     ]
     if recent:
         asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (records, history)]
-    summed, tallies = await asyncio.gather(Ledger(context).groups(), asyncio.gather(*asked))
+    left = Query((*here, _OPEN, Missing("due_at")))
+    summed, waiting, tallies = await asyncio.gather(
+        Ledger(context).groups(), records.tally(left, _BY_GROUP), asyncio.gather(*asked)
+    )
+    for_people = waiting.by(0)
     open_ones = tallies[0].by(0)
     live = _join_cells(open_ones, _join_cells(tallies[1].by(0), tallies[2].by(0)))
     lately = {
@@ -109,6 +117,7 @@ async def count_groups(
     groups = {
         fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
+            for_people=for_people[fingerprint].count if fingerprint in for_people else 0,
             occurrences=here_now.sums.get("occurrences", 0),
             newest_open=here_now.latest.get("created_at"),
             captured=max(here_now.latest.values(), default=None),  # an older version wrote no captured_at
@@ -122,7 +131,8 @@ async def count_groups(
         if fingerprint is not None
     }
     ungrouped = open_ones.get(None, Cell()).count
-    return GroupCounts(groups, ungrouped, _first_degraded(tallies))
+    waits = sum(cell.count for cell in for_people.values())
+    return GroupCounts(groups, ungrouped, waits, _first_degraded([*tallies, waiting]))
 
 
 def _cell(counted: GroupSum) -> Cell:
@@ -230,6 +240,7 @@ def group_view(
     return GroupView(
         group=group,
         count=count.open,
+        for_people=count.for_people,
         total=count.total,
         occurrences=count.occurrences,
         first_seen=count.first,

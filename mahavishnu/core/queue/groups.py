@@ -126,6 +126,7 @@ class Groups:
             items=[views[row] for row in page],
             total=len(rows),
             ungrouped=sum(counts.ungrouped for counts in every),
+            for_people=sum(counts.for_people for counts in every),
             next=str(Cursor(page[-1])) if more else None,
             degraded=next(
                 filter(None, [each.degraded for each in every] + [view.degraded for view in views.values()]), None

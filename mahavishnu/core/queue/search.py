@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 MOST_SUGGESTIONS, _MOST = 20, 100
 COUNTS_LAST = timedelta(seconds=30)  # so long is it remembered which values letters have
+
+
+@dataclass(frozen=True, slots=True)
+class LetterCount:
+    """How many letters there are; `degraded` says why there may be more."""
+
+    number: int
+    degraded: str | None = None
 
 
 class Search:
@@ -46,6 +55,12 @@ class Search:
         Raises InvalidQueryText, which says where the text is wrong and what may have been meant.
         """
         return read_query(text, self._context.clock.now(), sort=sort, limit=limit)
+
+    async def count(self, query: Query) -> LetterCount:
+        """How many letters a query means, on all its pages. Raises InvalidQuery and StoreError."""
+        await self._context.open()
+        tally = await self._context.letters.tally(query)
+        return LetterCount(tally.total.count, tally.degraded)
 
     async def suggest(self, text: str, position: int | None = None, *, limit: int = MOST_SUGGESTIONS) -> Suggestions:
         """What can stand at a position of an unfinished text, which is its end unless said otherwise.

@@ -585,7 +585,7 @@ async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatc
     await queue.groups.update(fingerprint, by="ann", state="investigating")
 
     async def nothing(*_: Any, **__: Any) -> GroupCounts:
-        return GroupCounts({}, 0, "the other half is away")
+        return GroupCounts({}, degraded="the other half is away")
 
     monkeypatch.setattr("mahavishnu.core.queue.groups.count_groups", nothing)
 

@@ -1,0 +1,198 @@
+"""One group: why its letters failed, who is at it, and the fix, proved on one letter before it meets the others."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Said
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.patches import patch_of
+from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
+from mahavishnu.api.responses import decode_id, etag
+from mahavishnu.api.routing import Depends, Router
+from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.classify.fingerprint import is_own_code
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
+from mahavishnu.model.group import GroupState, GroupView
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import UNCHANGED, ResolutionStatus
+from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.model.traceback_text import TracebackParts, split_traceback
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
+FormFields = Annotated[Form, Depends(read_form)]
+MOST_SAMPLES = 5
+router = Router(tag="group", documented=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A fix as somebody has written it so far, and what it would do."""
+
+    rows: Sequence[tuple[str, str]] = ()
+    create: bool = False
+    ramp: str = "1, 5"
+    stop_percent: str = str(STOP_PERCENT)
+    max_per_second: str = ""
+    reason: str = ""
+    before: str = ""  #: letters that were written later are not meant
+    preview: RunPreview | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPageView:
+    """A group with its samples, newest first; None for what cannot be told now."""
+
+    group: GroupView
+    samples: Sequence[DeadLetter] | None
+    trace: TracebackParts
+    fix: Fix
+    idempotency_key: str
+
+    @property
+    def version(self) -> str:
+        """What a change names, so that it changes nothing that nobody has seen."""
+        return etag(self.group.version)
+
+    @property
+    def newest(self) -> DeadLetter | None:
+        return self.samples[0] if self.samples else None
+
+    @property
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """Paths and values of the form; one row is always free."""
+        given = [row for row in self.fix.rows if any(row)]
+        return [*given, ("", "")]
+
+    @property
+    def busiest_hour(self) -> int:
+        return max(self.group.hours, default=0)
+
+
+@router.get("/groups/{fingerprint}")
+async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
+    """Why its letters failed, and what to do about it."""
+    return await _show(request, dlq, await dlq.groups.get(decode_id(fingerprint)), Fix())
+
+
+@router.post("/groups/{fingerprint}")
+async def update(request: Request, dlq: Queue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
+    """Record who is at it, how far they are, a note, a link, a hold: what the form names."""
+    name, by = decode_id(fingerprint), acting_name(actor, None)
+    changes: dict[str, Any] = {}
+    if form.text("act") == "take":
+        group = await dlq.groups.get(name)
+        changes = {"owner": by}
+        if group.state is GroupState.NEW:
+            changes["state"] = GroupState.INVESTIGATING
+    elif form.text("act") == "note":
+        changes = {"note": form.optional("note"), "link": form.optional("link")}
+        if not any(changes.values()):
+            raise InvalidInput("a note or a link is a text that says something")
+    elif form.text("act") in ("resolved", "wont_fix"):
+        changes = {"state": form.text("act"), "note": form.optional("note")}
+    else:
+        changes = {
+            "state": form.optional("state"),
+            "owner": form.optional("owner"),
+            "hold_until": _day(form.optional("hold_until")),
+            "hold_release": form.optional("hold_release"),
+        }
+    await dlq.groups.update(name, by=by, **{key: value for key, value in changes.items() if value is not UNCHANGED})
+    said = {
+        "take": f"{by} is at it.",
+        "note": "The note is added.",
+        "resolved": "It is resolved. A new failure of this cause is a regression.",
+        "wont_fix": "It is not going to be fixed. New letters of this cause are expected.",
+    }.get(form.text("act"), "Saved.")
+    return console_of(request).go(request, f"groups/{request.scope['path'].rsplit('/', 1)[1]}", Said(said))
+
+
+@router.post("/groups/{fingerprint}/fix")
+async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
+    """Show what a fix would do, or begin with its first letter."""
+    group = await dlq.groups.get(decode_id(fingerprint))
+    rows = list(zip(form.texts("path"), form.texts("value"), strict=False))
+    written = Fix(
+        rows,
+        bool(form.text("create")),
+        form.text("ramp"),
+        form.text("stop_percent"),
+        form.text("max_per_second"),
+        form.text("reason"),
+        form.text("before"),
+    )
+    try:
+        patch = patch_of(rows)
+        ramp, stop, pace = read_pace(form)
+        options: dict[str, Any] = {
+            "ramp": ramp,
+            "stop_percent": stop,
+            "max_per_second": pace,
+            "patch": patch or None,
+            "create": written.create,
+        }
+        query = _letters_of(group, written.before)
+        if form.text("act") == "preview":
+            preview = await dlq.runs.preview("redrive", query, **options)
+            return await _show(request, dlq, group, replace(written, preview=preview, problem=preview.refused))
+        run = await dlq.runs.start(
+            "redrive", query, by=acting_name(actor, None), reason=form.optional("reason"), **options
+        )
+    except StoreError:
+        raise
+    except MahavishnuError as refused:
+        return await _show(request, dlq, group, replace(written, problem=str(refused)), status=422)
+    first = f"It begins with {run.ramp[0]}; " if run.ramp else ""
+    said = Said(f"The redrive has begun. {first}what fails again stands here.")
+    return console_of(request).go(request, f"runs/{run.run_id}", said)
+
+
+async def _show(request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, status: int = 200) -> Response:
+    samples = await read_or_none(_samples(dlq, group))
+    failures = samples[0].failures if samples else ()
+    text = failures[-1].traceback if failures else None
+    trace = split_traceback(text or "", is_own_code)
+    if not fix.before:
+        fix = replace(fix, before=dlq.clock.now().isoformat())
+    view = GroupPageView(group, samples, trace, fix, secrets.token_urlsafe(16))
+    return await show(request, "group.html", view, status=status)
+
+
+async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLetter]:
+    where: tuple[Any, ...] = (Is("fingerprint", (group.fingerprint,)),)
+    if group.count:
+        where += (Is("resolution_status", (ResolutionStatus.PENDING,)),)
+    return (await dlq.letters.find(Query(where, (Sort("created_at", descending=True),), MOST_SAMPLES))).items
+
+
+def _letters_of(group: GroupView, before: str) -> Query:
+    """The open letters of the group that were there when the page was shown. Raises InvalidInput."""
+    try:
+        moment = instant(datetime.fromisoformat(before))
+    except ValueError:
+        raise InvalidInput("the form does not say when it was shown: load the page again") from None
+    here = Is("fingerprint", (group.fingerprint,))
+    is_open = Is("resolution_status", (ResolutionStatus.PENDING,))
+    return Query((here, is_open, Between("created_at", at_most=moment)), (Sort("created_at", descending=True),))
+
+
+def _day(text: str | None) -> datetime | None:
+    """The beginning of a day. Raises InvalidInput."""
+    try:
+        return None if text is None else datetime.combine(date.fromisoformat(text), time(), UTC)
+    except ValueError:
+        raise InvalidInput(f"{text!r:.80} is no day; write it as 2026-01-31") from None

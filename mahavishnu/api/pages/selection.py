@@ -1,0 +1,156 @@
+"""What would happen to the letters of a selection, and the button that has it done."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Said
+from mahavishnu.api.pages.words import plural
+from mahavishnu.api.responses import as_query
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import Filter
+from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model import query as queries
+from mahavishnu.model.errors import InvalidInput
+
+Verb = Literal["redrive", "archive", "resolve", "fail", "cancel"]
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
+GRAVE = ("archive", "fail", "cancel")  # whoever asks for these types the number of letters
+NAMES: Mapping[str, tuple[str, str]] = {
+    "redrive": ("Redrive", "They get fresh attempts, the first one due now."),
+    "archive": ("Archive", "They are put away. A redrive takes them out again."),
+    "resolve": ("Resolve", "They are closed as settled otherwise. A redrive can open them again."),
+    "fail": ("Give up", "They are closed as permanently failed, and kept for analysis. A redrive can open them again."),
+    "cancel": ("Cancel", "They are closed as work that nobody wants any more. A redrive can open them again."),
+}
+STOP_PERCENT = 20
+router = Router(tag="selection", documented=False)
+
+
+class SelectionQuery(Filter):
+    """A verb, and the letters that it is for: some that were marked, or all that a filter means."""
+
+    verb: Verb = "redrive"
+    entry_id: Annotated[list[str], Field(max_length=1000, default_factory=list)]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionView:
+    """A selection, and what the verb would do to it now."""
+
+    params: SelectionQuery
+    fields: Sequence[tuple[str, str]]
+    preview: RunPreview
+    idempotency_key: str
+    problem: str | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the verb is called."""
+        return NAMES[self.params.verb][0]
+
+    @property
+    def meaning(self) -> str:
+        """What becomes of the letters."""
+        return NAMES[self.params.verb][1]
+
+    @property
+    def is_grave(self) -> bool:
+        return self.params.verb in GRAVE
+
+    @property
+    def waves(self) -> str:
+        """In which steps it goes on."""
+        first = [plural(size, "letter") if place == 0 else str(size) for place, size in enumerate(self.preview.ramp)]
+        rest = self.preview.eligible - sum(self.preview.ramp)
+        return ", then ".join([*first, f"the other {rest:,}"]) if rest > 0 else ", then ".join(first)
+
+
+def query_of(params: SelectionQuery, dlq: DeadLetterQueue) -> queries.Query:
+    """The letters of the selection. Raises InvalidQuery."""
+    query = as_query(params, dlq.clock.now())
+    if not params.entry_id:
+        return query
+    return queries.Query((*query.where, queries.Is("entry_id", tuple(params.entry_id))), query.sort, query.limit)
+
+
+@router.get("/selection")
+async def selection_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[SelectionQuery, Query()]
+) -> Response:
+    """What the verb would do to these letters; nothing is changed."""
+    return await _show(request, dlq, params)
+
+
+@router.post("/selection")
+async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[Form, Depends(read_form)]) -> Response:
+    """Begin a bulk run over the selection."""
+    own = {"form_token", "idempotency_key", "typed", "matched", "reason", "ramp", "stop_percent", "max_per_second"}
+    lists = {"entry_id"}
+    given: dict[str, Any] = {
+        name: list(values) if name in lists or len(values) > 1 else values[-1]
+        for name, values in form.fields.items()
+        if name not in own
+    }
+    try:
+        params = SelectionQuery.model_validate(given)
+    except ValidationError as invalid:
+        raise InvalidInput(f"this is no selection: {invalid.error_count()} of its fields are wrong") from None
+    reason = form.optional("reason")
+    if params.verb in GRAVE and form.text("typed").replace(",", "").strip() != form.text("matched"):
+        return await _show(request, dlq, params, "The number is not the one above. Nothing was done.", reason or "")
+    try:
+        ramp, stop, pace = read_pace(form)
+        run = await dlq.runs.start(
+            params.verb,
+            query_of(params, dlq),
+            by=acting_name(actor, None),
+            reason=reason,
+            ramp=ramp if params.verb == "redrive" else None,
+            stop_percent=stop if params.verb == "redrive" else None,
+            max_per_second=pace,
+            everything=True,
+        )
+    except InvalidInput as problem:
+        return await _show(request, dlq, params, f"{problem}", reason or "")
+    said = Said(f"{NAMES[params.verb][0]} of {plural(int(form.text('matched') or 0), 'letter')} has begun.")
+    return console_of(request).go(request, f"runs/{run.run_id}", said)
+
+
+async def _show(
+    request: Request, dlq: DeadLetterQueue, params: SelectionQuery, problem: str | None = None, reason: str = ""
+) -> Response:
+    stop = STOP_PERCENT if params.verb == "redrive" else None
+    preview = await dlq.runs.preview(params.verb, query_of(params, dlq), stop_percent=stop, everything=True)
+    given = params.model_dump(mode="json", exclude_unset=True)
+    fields = [
+        (name, str(each))
+        for name, value in given.items()
+        if value is not None
+        for each in (value if isinstance(value, list) else [value])
+    ]
+    view = SelectionView(params, fields, preview, secrets.token_urlsafe(16), problem, reason)
+    return await show(request, "selection.html", view, status=422 if problem else 200)
+
+
+def read_pace(form: Form) -> tuple[Sequence[int] | None, float | None, float | None]:
+    """First waves, percent and pace of a form. Raises InvalidInput for what is no number."""
+    try:
+        waves = [int(part) for part in form.text("ramp").replace(",", " ").split()]
+        stop = form.optional("stop_percent")
+        pace = form.optional("max_per_second")
+        return waves or None, None if stop is None else float(stop), None if pace is None else float(pace)
+    except ValueError:
+        raise InvalidInput("waves are whole numbers with commas between them; percent and pace are numbers") from None
