@@ -191,6 +191,9 @@ class Archiving:
         if lost:
             await self._withdraw(copies, lost)
         await self._forget([letter for letter in gone if letter.revision or letter.previous_entry_id])
+        await self._remove_earlier_copies(
+            partition, left
+        )  # again: somebody may have archived a former letter meanwhile
 
     async def _archive_former(self, former: Sequence[FormerLetter]) -> int:
         """Archive former letters whose successor is still in the queue. Returns how many."""
@@ -204,9 +207,12 @@ class Archiving:
             months[month_of(letter.resolution.at)].append(_Move(letter, [], list(own)))
         there = {each.entry_id: each for each in former}
         for month, moves in months.items():
-            sure = await self._copy_surely(await self._places.provide(month), moves)
+            partition = await self._places.provide(month)
+            sure = await self._copy_surely(partition, moves)
             removed = await self._history.remove([there[move.letter.entry_id] for move in sure]) if sure else []
             gone = [move.letter.entry_id for move, done in zip(sure, removed, strict=True) if done is True]
+            if lost := [move for move, done in zip(sure, removed, strict=True) if done is False]:
+                await self._withdraw(self._places.letters(partition), lost)
             await forget_found_revisions(self._revisions, self._history, gone)
             count += len(gone)
         return count
@@ -246,17 +252,29 @@ class Archiving:
             await self._places.letters(name).remove(found)
 
     async def _withdraw(self, copies: Collection[ArchivedLetter], lost: Sequence[_Move]) -> None:
-        """Take back the copies of letters that somebody changed meanwhile, unless another process archived them."""
+        """Take back the copies of letters that somebody changed meanwhile, unless another process archived them.
+
+        If that one archived the letter as a former one of another, that copy has it.
+        """
         there = await self._letters.get([move.letter.key for move in lost])
         former = await self._history.get([move.letter.entry_id for move in lost])
         unused: list[ArchivedLetter] = []
         for move, current, old in zip(lost, there, former, strict=True):
             if isinstance(current, StoreError) or isinstance(old, StoreError) or move.copy is None:
                 continue  # nobody knows; what does not count is not shown either
-            if not is_archived(move.copy.entry_id, current, old is not None):
+            archived = is_archived(move.copy.entry_id, current, old is not None)
+            if not archived or await self._is_in_another(move.copy.entry_id, current):
                 unused.append(move.copy)
         if unused:
             await copies.remove(unused)
+
+    async def _is_in_another(self, entry_id: str, at_key: DeadLetter | None) -> bool:
+        """Whether a later letter under its key is in the archive and has this one as a former letter."""
+        later = [] if at_key is None else [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
+        for copies in (await self._places.find_copies(later)).values():
+            if any(former.entry_id == entry_id for copy in copies for former in copy.read_former()):
+                return True
+        return False
 
     async def _forget(self, tombstones: Sequence[DeadLetter]) -> None:
         """Remove from the queue what went with these letters, and note that nothing is left."""

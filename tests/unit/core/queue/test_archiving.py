@@ -14,6 +14,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
@@ -179,6 +180,30 @@ async def test_two_archivers_at_once_archive_each_letter_once(any_house: House) 
     assert [copies[letter.task_id].read_letter() for letter in letters] == letters
     assert await living(one) == {}
     await sound(one)
+
+
+@pytest.mark.parametrize("first", ["former", "latest"])
+async def test_a_former_letter_that_goes_by_itself_meanwhile_is_archived_once(any_house: House, first: str) -> None:
+    """One process archives it because its time is over, another one with the letter that succeeded it."""
+    latest = any_house.queue(retention=RetentionRules(history_days=None))
+    former = any_house.queue(retention=RetentionRules(None, history_days=1))
+    entries = {}
+    for name in ("former", "latest"):
+        entries[name] = (await latest.enqueue("wf", {}, [], name)).entry_id
+        await latest.letters.resolve("wf")
+    any_house.clock.advance(LATER)
+    one, other = (former, latest) if first == "former" else (latest, former)
+
+    async def archive(call: Call) -> None:
+        await other.archive.run(dry_run=False)
+
+    any_house.faults.after("write", archive, keys=[entries[first]], kind=archive_kind(MONTH), times=1)
+    await one.archive.run(dry_run=False)
+    cases = [read_case(line) for line in (await latest.archive.list()).items]
+    found = [each.entry_id for case in cases for each in (case.letter, *case.former)]
+    assert sorted(found) == sorted(entries.values())
+    assert [each async for each in scan(latest.store.collection(HISTORY), Query())] == []
+    await sound(latest)
 
 
 async def test_the_month_is_that_of_the_end_also_after_midnight(any_house: House) -> None:
