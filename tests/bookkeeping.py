@@ -213,15 +213,19 @@ async def check(
 
 
 async def archived_letters(dlq: DeadLetterQueue) -> dict[str, list[DeadLetter]]:
-    """The letters that the archive has, former ones too, by their entry ids."""
-    letters, after = dict[str, list[DeadLetter]](), None
+    """The letters that the archive has, former ones too, by their entry ids.
+
+    A former letter may be there by itself too: a restore that was interrupted had put it back into the history.
+    """
+    letters, former, after = dict[str, list[DeadLetter]](), dict[str, list[DeadLetter]](), None
     while True:
         page = await dlq.archive.list(1000, after)
         for case in map(read_case, page.items):
-            for each in (case.letter, *case.former):
-                letters.setdefault(each.entry_id, []).append(each)
+            letters.setdefault(case.letter.entry_id, []).append(case.letter)
+            for each in case.former:
+                former.setdefault(each.entry_id, []).append(each)
         if (after := page.next) is None:
-            return letters
+            return former | letters
 
 
 def is_retired(letter: DeadLetter) -> bool:

@@ -17,6 +17,7 @@ from mahavishnu.model.daily_sums import is_folded
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.stores.base import Collection, get_one, home_of, update_with_retry, write_one
+from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 
 _TRIES = 10
@@ -31,16 +32,35 @@ async def restore_letter(context: QueueContext, line: ArchivedLine) -> DeadLette
     await update_with_retry(
         copies, line.copy.entry_id, lambda copy: replace(copy, restored_at=now), what="archived letter"
     )
-    await _create(home.collection(HISTORY), case.former)
-    await _create(home.collection(REVISIONS), case.revisions)
-    return await _put_back(context, letters, case)
+    made = {kind: await _create(home.collection(kind), records) for kind, records in _belongings(case)}
+    try:
+        return await _put_back(context, letters, case)
+    except (IllegalMove, NoSuchLetter):
+        current, former = await get_one(letters, case.letter.key), home.collection(HISTORY)
+        if _stays_away(case.letter, current) and await get_one(former, case.letter.entry_id) is None:
+            for kind, records in made.items():
+                await home.collection(kind).remove(records)
+        raise
 
 
-async def _create(collection: Collection[Any], records: list[Any]) -> None:
-    """Create what is not there yet. Raises StoreError."""
-    for result in await collection.write(records) if records else []:
+def _belongings(case: ArchivedCase) -> list[tuple[Kind[Any], list[Any]]]:
+    return [(HISTORY, case.former), (REVISIONS, case.revisions)]
+
+
+def _stays_away(letter: DeadLetter, current: DeadLetter | None) -> bool:
+    """Whether nobody can restore the letter any more: something else has its key, or somebody deleted it."""
+    if current is None:
+        return False
+    return current.entry_id != letter.entry_id or (current.is_deleted and current.archived_at is None)
+
+
+async def _create(collection: Collection[Any], records: list[Any]) -> list[Any]:
+    """Create what is not there yet. Returns what was created. Raises StoreError."""
+    results = await collection.write(records) if records else []
+    for result in results:
         if isinstance(result, StoreError):
             raise result
+    return [result for result in results if result is not None]
 
 
 async def _put_back(context: QueueContext, letters: Collection[DeadLetter], case: ArchivedCase) -> DeadLetter:

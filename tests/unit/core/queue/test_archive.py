@@ -258,6 +258,32 @@ async def test_a_task_that_failed_again_keeps_its_place(any_house: House) -> Non
     await sound(queue)
 
 
+@pytest.mark.parametrize("act", ["fail again", "delete"])
+async def test_a_restore_that_is_refused_in_the_end_leaves_nothing_behind(any_house: House, act: str) -> None:
+    """What belongs to the letter comes back before it does; here somebody else is quicker for its key."""
+    queue, other = any_house.queue(), any_house.queue()
+    for _ in range(2):
+        await queue.enqueue("wf", {}, [], "boom")
+        await queue.letters.edit("wf", priority=3)
+        await queue.letters.resolve("wf")
+    any_house.clock.advance(LATER)
+    await run(queue)
+
+    async def be_quicker(call: Call) -> None:
+        if act == "delete":
+            await other.deletion.delete_task("wf")
+        else:
+            await other.enqueue("wf", {}, [], "boom")
+
+    any_house.faults.before("write", be_quicker, kind=HISTORY, times=1)
+    with pytest.raises(NoSuchLetter if act == "delete" else IllegalMove):
+        await queue.archive.restore("wf")
+    for kind in (HISTORY, REVISIONS):
+        assert [each async for each in scan(queue.store.collection(kind), Query())] == []
+    assert tasks((await queue.archive.list()).items) == ([] if act == "delete" else ["wf"])
+    await sound(queue)
+
+
 async def test_a_spoiled_copy_is_not_put_back(any_house: House) -> None:
     queue = any_house.queue()
     (letter,) = await archived(queue, any_house, 1)
