@@ -50,12 +50,13 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port, instead of server.port.")] = None,
     queue: Queues = None,
 ) -> None:
-    """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully."""
+    """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully; with an app SIGHUP reads the settings again."""
     from mahavishnu.core.local_files import describe_file, other_local_files
     from mahavishnu.core.wiring import chain_from, queue_from
 
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")
+    hang_ups = _note_hang_ups() if app else []
     found = import_app(app, session_of(context)) if app else None
     settings = found.config if found else session_of(context).settings
     listening = open_listener(settings, host, port)
@@ -66,7 +67,7 @@ def serve(
             if found.queue_if_enabled is None:
                 raise InvalidInput("there is nothing to serve: dlq_enabled is false")
             found.dlq.processing.take_only(queue or ())
-            asyncio.run(_serve_app(found, listening, settings))
+            asyncio.run(_serve_app(found, listening, settings, hang_ups))
             _leave_hanging_runs()
         else:
             dlq = queue_from(settings, chain=chain_from(settings))
@@ -194,7 +195,8 @@ async def _serve_queue(dlq: DeadLetterQueue, listening: socket.socket, settings:
         await dlq.shutdown()
 
 
-async def _serve_app(app: Any, listening: socket.socket, settings: MahavishnuSettings) -> None:
+async def _serve_app(app: Any, listening: socket.socket, settings: MahavishnuSettings, hang_ups: list[int]) -> None:
+    _reload_on_hang_up(app, hang_ups)
     async with app:
         await app.start_dlq_processor()
         await _serve_until_stopped(app.dlq, listening, settings)
@@ -245,11 +247,16 @@ def _note_hang_ups() -> list[int]:
     return came
 
 
-async def _work(app: MahavishnuApp, hang_ups: list[int]) -> None:
+def _reload_on_hang_up(app: MahavishnuApp, hang_ups: list[int]) -> None:
+    """Read the settings again at each SIGHUP from now on, and for those that came before."""
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: _reload(app))
     if hang_ups:
         _reload(app)
+
+
+async def _work(app: MahavishnuApp, hang_ups: list[int]) -> None:
+    _reload_on_hang_up(app, hang_ups)
     with stop_signals() as stop:
         async with app:
             await app.start_dlq_processor()
@@ -303,7 +310,7 @@ def _reload(app: MahavishnuApp) -> None:
         print_error(f"the settings stay as they were: {reloaded.error}")
     else:
         print_line(f"settings read again: {', '.join(reloaded.changed) or 'nothing has changed'}")
-        sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def _leave_hanging_runs() -> None:

@@ -130,6 +130,24 @@ def test_with_an_app_it_retries_its_workflows(shop: Path) -> None:
     assert (shop / "swept").read_text() == "night\n"
 
 
+def test_settings_that_cannot_be_are_said_by_its_health_until_they_are_mended(shop: Path) -> None:
+    (shop / "settings").mkdir()
+    file = shop / "settings" / "mahavishnu.yaml"
+    with started("serve", "--app", "shop:app", "--port", "0") as server:
+        health = address(server).removesuffix("/api/v1") + "/healthz"
+        file.write_text("dlq_retry_interval_seconds: 3\n")
+        server.send_signal(signal.SIGHUP)
+        lines_until(server, "the settings stay as they were")
+        found = json.loads(get(health)[1])
+        assert (found["status"], "dlq_retry_interval_seconds" in found["config_error"]) == ("ok", True)
+        file.write_text("dlq_retry_interval_seconds: 30\n")
+        server.send_signal(signal.SIGHUP)
+        lines_until(server, "settings read again: dlq_retry_interval_seconds")
+        assert json.loads(get(health)[1])["config_error"] is None
+        server.terminate()
+        assert server.wait(30) == 0
+
+
 @pytest.mark.parametrize(
     ("start", "more"),
     [(b"GET /", b"a" * 1000), (b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"a" * 1000),
