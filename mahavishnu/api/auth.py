@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated
 
 from starlette.exceptions import HTTPException
@@ -16,6 +15,7 @@ from starlette.requests import Request
 from mahavishnu.api.routing import Depends
 from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.addresses import is_loopback
 from mahavishnu.model.errors import InvalidInput
 
 ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
@@ -85,21 +85,6 @@ class Access:
     @cached_property
     def _marks(self) -> Mapping[str, Actor]:
         return {_mark(digest): actor for digest, actor in self.tokens.items()}
-
-
-@lru_cache(32)
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:

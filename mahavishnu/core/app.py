@@ -34,6 +34,7 @@ from mahavishnu.stores.base import Store
 if TYPE_CHECKING:
     from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.sync import SyncApp
 
 P = ParamSpec("P")
@@ -127,6 +128,11 @@ class MahavishnuApp:
     def events(self) -> DomainEvents:
         """Domain events, for this process and for other systems. Raises QueueDisabled where there is no queue."""
         return self.dlq.domain_events
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """The numbers of this process and of the store, for monitoring. Raises QueueDisabled without a queue."""
+        return self.dlq.telemetry
 
     # --- adapters
 

@@ -134,6 +134,7 @@ class DeadLetterQueue:
     dashboard = cached_property(lambda self: services.make_dashboard(self.context))
     integrity = cached_property(lambda self: services.make_integrity(self.context))
     replies = cached_property(lambda self: services.make_replies(self.context))
+    telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
 

@@ -110,7 +110,7 @@ class DLQIntegration:
         """
         if (folded := self._count_failure(request, error, requested, named)) is not None:
             return folded
-        return await self._pipeline.capture(request, error, requested, self._strategy)
+        return await self._pipeline.capture(self._with_trace(request), error, requested, self._strategy)
 
     def capture_now(
         self,
@@ -126,7 +126,10 @@ class DLQIntegration:
         """
         if (folded := self._count_failure(request, error, requested, named)) is not None:
             return folded
-        return self._pipeline.capture_now(request, error, requested, self._strategy)
+        return self._pipeline.capture_now(self._with_trace(request), error, requested, self._strategy)
+
+    def _with_trace(self, request: LetterRequest) -> LetterRequest:
+        return request.with_traceparent(self.dlq.context.tracing.traceparent())
 
     def _count_failure(
         self, request: LetterRequest, error: BaseException | str, requested: bool, named: bool

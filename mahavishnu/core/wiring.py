@@ -28,13 +28,14 @@ from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
+from mahavishnu.telemetry.tracing import make_tracing
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.model.value_kinds import ValueKind
 
 log = logging.getLogger(__name__)
-# Where letters are kept is decided when an app starts, whatever the settings say later.
+# Where letters are kept, and who is told of it, is decided when an app starts, whatever the settings say later.
 FROM_THE_START = frozenset(
     {
         "dlq_enabled",
@@ -45,6 +46,10 @@ FROM_THE_START = frozenset(
         "dlq_store_password",
         "dlq_store_headers",
         "dlq_store_timeout_seconds",
+        "telemetry.metrics_host",
+        "telemetry.metrics_port",
+        "telemetry.log_format",
+        "telemetry.tracing",
     }
 )
 
@@ -174,6 +179,7 @@ def queue_from(
             reasons=ReasonRules(**settings.dlq_reasons.model_dump()),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
+            tracing=make_tracing(settings.telemetry.tracing),
         ),
     )
 

@@ -26,6 +26,7 @@ from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
+from mahavishnu.telemetry.event_meters import adapter_label
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
@@ -165,7 +166,9 @@ class AttemptRunner:
     async def _call_and_assess(
         self, leased: LeasedLetter, letter: DeadLetter, is_stopped: Callable[[], bool]
     ) -> RunningAttempt:
-        attempt = await self._call(leased, letter)
+        with self._context.tracing.attempt(letter) as span:
+            attempt = await self._call(leased, letter)
+            span.note_outcome(attempt.error)
         if is_stopped():  # it was interrupted: what it answers or raises then, having swallowed that, is no outcome
             raise asyncio.CancelledError
         return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
@@ -271,6 +274,9 @@ class AttemptRunner:
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
         """Announce the outcome that was written."""
+        self._context.meters.observe(
+            "mahavishnu_attempt_duration_seconds", attempt.seconds, adapter=adapter_label(letter)
+        )
         if attempt.assessment is None:
             self._counts["succeeded"] += 1
             self._context.announce(EventName.RETRY_SUCCEEDED, letter, letter.updated_at)

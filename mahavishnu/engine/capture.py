@@ -38,6 +38,7 @@ from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import fast_constructor
+from mahavishnu.model.log_events import letter_fields, log_event
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500
@@ -47,8 +48,6 @@ _PLACES = {
     WaitingPlace.MEMORY: " in this process's memory, because the store cannot take it",
 }
 _LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
-
-
 _pipelines: weakref.WeakSet[CapturePipeline] = weakref.WeakSet()
 
 
@@ -343,9 +342,11 @@ class CapturePipeline:
         why = f"{type(refusal).__name__}: {safe_str(refusal)}" if ours else str(refusal)
         waits = f"{why}; it waits{_PLACES[place]} to be let in (entry {letter.entry_id})"
         problem = refusal if ours else None
-        log.error("the failure of task %r is no letter yet: %s", letter.task_id, waits, exc_info=problem)
+        extra = log_event("capture.waits", task_id=letter.task_id, entry_id=letter.entry_id, place=place.name.lower())
+        log.error("the failure of task %r is no letter yet: %s", letter.task_id, waits, exc_info=problem, extra=extra)
         if place is WaitingPlace.MEMORY:  # nobody may find it there
-            log.error("the payload of task %r is: %s", letter.task_id, letter.payload.text)
+            payload, extra = letter.payload.text, log_event("capture.in_memory", task_id=letter.task_id)
+            log.error("the payload of task %r is: %s", letter.task_id, payload, extra=extra)
         return waits
 
     def _keep_unfinished(self, capture: PendingCapture) -> None:
@@ -373,7 +374,8 @@ class CapturePipeline:
         self._counts["manually_enqueued" if capture.requested else "auto_enqueued"] += 1
         if not capture.future.done():  # otherwise the caller gave up
             capture.future.set_result(_new_outcome(task_id=letter.task_id, category=capture.category, letter=letter))
-        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, capture.reason, letter.last_error)
+        extra = log_event("capture.kept", **letter_fields(letter))
+        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, capture.reason, letter.last_error, extra=extra)
 
     def _give_up(self, capture: PendingCapture, problem: BaseException) -> None:
         """Log a failure that could not be captured, with its payload: this is the only trace of it."""
@@ -387,6 +389,7 @@ class CapturePipeline:
             safe_repr(capture.error),
             redact(json_safe_copy(request.task), self._queue.letter_factory.secret_keys),
             exc_info=problem,
+            extra=log_event("capture.failed"),
         )
         why = f"{type(problem).__name__}: {safe_str(problem)}"
         resolve(capture.future, CaptureOutcome(request.task_id, problem=why))

@@ -42,6 +42,9 @@ from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.telemetry.event_meters import EventMeters
+from mahavishnu.telemetry.meters import Meters
+from mahavishnu.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
@@ -100,6 +103,7 @@ class QueueOptions:
     owner: str | None = None
     callback: Workflow | None = None
     namespace: str = DEFAULT_NAMESPACE
+    tracing: Tracing | None = None
 
 
 class QueueContext:
@@ -125,6 +129,8 @@ class QueueContext:
         self.misfits = Misfits(clock)
         self.worker_watch = WorkerWatch(store.collection(WORKERS), clock)
         self.revisions = store.collection(REVISIONS)
+        self.meters = Meters()
+        self.tracing = options.tracing or Tracing()
         self.counts: Counter[str] = Counter(
             skipped_by_strategy=0,
             rejected_full=0,
@@ -159,6 +165,8 @@ class QueueContext:
         self._enter_namespace()
         self.events = EventBus(self.counts)
         self.events.subscribe(self._update_capacity, {EventName.RETRY_SUCCEEDED, *_MAKES_ROOM})
+        self.events.subscribe(EventMeters(self.meters), EventMeters.names)
+        self.events.subscribe(lambda event: self.tracing.note_event(event), Tracing.names)
         # What a letter's run is given, and why it cannot be: set by an app, which knows what its adapters take.
         self.restore_task: Callable[[DeadLetter], Any] | None = None
         self.why_unrestorable: Callable[[DeadLetter], str | None] = lambda letter: None

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
+from mahavishnu.model.log_events import letter_fields
 
 log = logging.getLogger("mahavishnu.dlq")
 _WARNINGS = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})
@@ -194,7 +195,11 @@ def reporting_to(manager: Any) -> Listener:
 def _log_event(event: Event) -> None:
     level = logging.WARNING if event.name in _WARNINGS else logging.DEBUG
     if log.isEnabledFor(level):
-        log.log(level, "%s", _sentence(event))
+        log.log(level, "%s", _sentence(event), extra={"event": str(event.name), "fields": _log_fields(event)})
+
+
+def _log_fields(event: Event) -> dict[str, Any]:
+    return {**event.detail, **(letter_fields(event.letter) if event.letter is not None else {})}
 
 
 def _sentence(event: Event) -> str:

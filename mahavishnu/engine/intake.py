@@ -16,6 +16,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.log_events import log_event
 from mahavishnu.stores.base import Result
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class LetterIntake:
         Raises InvalidInput for what cannot be kept, and what `record` raises.
         """
         queue, task_id, now = self._queue, request.task_id, self._queue.clock.now()
+        request = request.with_traceparent(queue.tracing.traceparent())
         context = context_for(
             now, task_id, request.task, request.adapter, texts(request.repos, f"repos of task {task_id!r:.80}")
         )
@@ -83,7 +85,7 @@ class LetterIntake:
     def record_skipped(self, task_id: str, reason: str) -> None:
         """Count, log and publish that a failure was not kept, because the strategy said so."""
         self._queue.counts["skipped_by_strategy"] += 1
-        log.info("the failure of task %r is not kept: %s", task_id, reason)
+        log.info("the failure of task %r is not kept: %s", task_id, reason, extra=log_event("capture.skipped"))
         detail = {"task_id": task_id, "reason": reason}
         self._queue.events.publish(Event(EventName.SKIPPED, self._queue.clock.now(), None, detail))
 

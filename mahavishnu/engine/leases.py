@@ -20,6 +20,7 @@ from mahavishnu.model.errors import CannotRestore, LostLease, StoreError, StoreU
 from mahavishnu.model.events import EventName
 from mahavishnu.model.lease_watch import lease_seconds, must_renew
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.log_events import letter_fields, log_event
 from mahavishnu.stores.base import Collection, Result, get_one, write_one
 
 R = TypeVar("R")
@@ -181,6 +182,7 @@ class LeaseTable:
         log.warning(
             "stale_claim: the outcome of letter %r does not count: it has another owner, or its case was closed",
             leased.key,
+            extra=log_event("lease.lost", **letter_fields(leased.letter)),
         )
         self._context.announce(EventName.STALE_CLAIM, leased.letter)
 

@@ -27,6 +27,7 @@ from mahavishnu.model.letter_parts import (
     fast_constructor,
 )
 from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
@@ -72,6 +73,13 @@ class LetterRequest(NamedTuple):
             advised_policy=retry_policy,
             max_retries=self.max_retries if self.max_retries is not None else max_retries,
         )
+
+    def with_traceparent(self, traceparent: str | None) -> LetterRequest:
+        """The request with the caller's trace in its metadata, unless that says another one."""
+        metadata = {} if self.metadata is None else self.metadata
+        if traceparent is None or not isinstance(metadata, Mapping) or TRACEPARENT in metadata:
+            return self
+        return self._replace(metadata={**metadata, TRACEPARENT: traceparent})
 
     def readable_repos(self) -> tuple[str, ...]:
         """The repos, for those who judge the failure; none where they are no list of texts."""

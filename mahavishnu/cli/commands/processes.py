@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import contextlib
 import gc
-import logging
 import os
 import signal
 import socket
@@ -20,7 +19,9 @@ from mahavishnu.adapters.base import close_threads
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
+from mahavishnu.cli.probes import probes_of
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.telemetry.log_lines import LogFormat, configure_logging
 
 if TYPE_CHECKING:
     import uvicorn
@@ -37,6 +38,11 @@ Queues = Annotated[
     list[str] | None, typer.Option("--queue", metavar="NAME", help="Run letters of this queue only; may be repeated.")
 ]
 
+Format = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", help="How the log is written to stderr, instead of telemetry.log_format."),
+]
+
 # -------------------------------------------------------------------------------------------------------------- serve
 
 
@@ -49,6 +55,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of server.host.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port, instead of server.port.")] = None,
     queue: Queues = None,
+    log_format: Format = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully; with an app SIGHUP reads the settings again."""
     from mahavishnu.core.local_files import describe_file, other_local_files
@@ -59,6 +66,8 @@ def serve(
     hang_ups = _note_hang_ups() if app else []
     found = import_app(app, session_of(context)) if app else None
     settings = found.config if found else session_of(context).settings
+    if log_format_of(settings, log_format) == "json":
+        configure_logging("json")
     listening = open_listener(settings, host, port)
     for path, count in other_local_files(settings).items():
         print_notice(describe_file(path, count))
@@ -72,6 +81,11 @@ def serve(
         else:
             dlq = queue_from(settings, chain=chain_from(settings))
             asyncio.run(_serve_queue(dlq, listening, settings))
+
+
+def log_format_of(settings: MahavishnuSettings, option: LogFormat | None) -> LogFormat:
+    """How the log is written: as the option says, else as the settings do."""
+    return option or settings.telemetry.log_format
 
 
 def open_listener(settings: MahavishnuSettings, host: str | None, port: int | None) -> socket.socket:
@@ -213,6 +227,17 @@ def worker(
     once: Annotated[bool, typer.Option("--once", help="Run what is due now, also of bulk runs, then stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log everything that happens to letters.")] = False,
     queue: Queues = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            "--health-port",
+            min=0,
+            max=65535,
+            help="Answer /metrics, /healthz and /readyz on this port (0: any free one).",
+        ),
+    ] = None,
+    log_format: Format = None,
     server: Server = None,
     store: StoreUrl = None,
 ) -> None:
@@ -221,7 +246,7 @@ def worker(
     With a verb it looks at the workers that there are; --server and --store say of which letters.
     """
     if context.invoked_subcommand is not None:
-        if app or once or verbose or queue:
+        if app or once or verbose or queue or log_format or metrics_port is not None:
             raise InvalidInput("a worker is started without a verb: mahavishnu worker --app MODULE:NAME")
         choose_store(context, server, store)
         return
@@ -234,8 +259,8 @@ def worker(
     if found.queue_if_enabled is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     found.dlq.processing.take_only(queue or ())
-    _log_to_stderr(verbose)
-    asyncio.run(_once(found) if once else _work(found, hang_ups))
+    configure_logging(log_format_of(found.config, log_format), verbose=verbose)
+    asyncio.run(_once(found) if once else _work(found, hang_ups, metrics_port))
     _leave_hanging_runs()
 
 
@@ -255,15 +280,17 @@ def _reload_on_hang_up(app: MahavishnuApp, hang_ups: list[int]) -> None:
         _reload(app)
 
 
-async def _work(app: MahavishnuApp, hang_ups: list[int]) -> None:
+async def _work(app: MahavishnuApp, hang_ups: list[int], metrics_port: int | None) -> None:
     _reload_on_hang_up(app, hang_ups)
     with stop_signals() as stop:
-        async with app:
+        async with app, probes_of(app, metrics_port) as probes:
             await app.start_dlq_processor()
             if not app.config.dlq_retry_processor_enabled:
                 raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
             interval = app.dlq.context.limits.interval_seconds
             print_line(f"worker {app.dlq.context.owner} retries letters of {app.dlq.store!r}, every {interval:g} s")
+            if probes is not None:
+                print_line(f"metrics and probes are at {probes.url}")
             sys.stdout.flush()
             await stop.wait()
             print_line(f"stopping: runs may take {app.dlq.context.limits.grace_seconds:g} s to finish")
@@ -321,14 +348,6 @@ def _leave_hanging_runs() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def _log_to_stderr(verbose: bool) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logger = logging.getLogger("mahavishnu")
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
 # ---------------------------------------------------------------------------------------------------------------- both

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -115,6 +115,19 @@ class ServerSettings(Section):
         (),
         "Keys that sign the logins of browsers, 32 characters or more: the first signs, the others are still believed",
     )
+
+
+class TelemetrySettings(Section):
+    """What monitoring is told: numbers, traces, log lines."""
+
+    metrics_host: str = setting(
+        "127.0.0.1", "Address on which a worker answers /metrics, /healthz and /readyz", min_length=1
+    )
+    metrics_port: int | None = setting(
+        None, "Port on which a worker answers them; 0: any free one, null: none", 0, 65535
+    )
+    log_format: Literal["text", "json"] = setting("text", "How servers and workers write their log to stderr")
+    tracing: bool = setting(False, "Trace captures and attempts by OpenTelemetry, where that is installed")
 
 
 def _check_templates(given: dict[str, Any] | str) -> dict[str, Any] | str:

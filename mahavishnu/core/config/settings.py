@@ -44,6 +44,7 @@ from mahavishnu.core.config.sections import (
     Section,
     ServerSettings,
     StalenessSettings,
+    TelemetrySettings,
     Templates,
     setting,
 )
@@ -208,6 +209,9 @@ class MahavishnuSettings(Section):
 
     # --- the server ---
     server: ServerSettings = setting(ServerSettings(), "The HTTP API")
+
+    # --- telemetry ---
+    telemetry: TelemetrySettings = setting(TelemetrySettings(), "What monitoring is told")
 
     # --- classification ---
     classifier_plugins: tuple[Name, ...] = setting(

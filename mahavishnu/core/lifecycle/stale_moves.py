@@ -17,6 +17,7 @@ from mahavishnu.model import task_moves
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.log_events import log_event
 from mahavishnu.model.staleness import (
     DETECTOR,
     StalenessOutcome,
@@ -72,7 +73,8 @@ class StaleMoves:
 
     def _failed(self, each: StaleTask, problem: BaseException) -> StaleRow:
         self._context.counts["staleness_errors"] += 1
-        log.warning("stale task %s could not be moved: %s", each.task.task_id, problem)
+        extra = log_event("staleness.failed", task_id=each.task.task_id)
+        log.warning("stale task %s could not be moved: %s", each.task.task_id, problem, extra=extra)
         return each.row(StalenessOutcome.TRANSITION_FAILED)
 
     def _detail(self, each: StaleTask) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Tracking:
         run = TaskRun(self._lifecycle, self._context, self._task_of(request))
         self.signs.begin(run)
         await run.begin()
+        self._context.meters.count("mahavishnu_tasks_discovered_total")
         return run
 
     def _task_of(self, request: LetterRequest) -> TaskRecord:

@@ -97,8 +97,14 @@ class Archive:
         if dry_run:
             return await self._run(rules, batch_size, True, by)
         async with context.audit.record("archive.run", "queue", by=by) as record:
-            result = await self._run(rules, batch_size, False, by)
+            try:
+                result = await self._run(rules, batch_size, False, by)
+            except Exception:
+                context.counts["archive_failures"] += 1
+                raise
             context.counts["archive_failures"] += len(result.failed)
+            context.meters.count("mahavishnu_tasks_archived_total", result.tasks_archived)
+            context.meters.observe("mahavishnu_archive_execution_time_seconds", result.execution_time_ms / 1000)
             tracked = result.lifecycle_tasks_archived
             record.add(archived=result.tasks_archived, lifecycle_tasks=tracked, failed=len(result.failed))
         return result
@@ -197,7 +203,9 @@ class Archive:
         Raises NoSuchPartition, InvalidInput if the store cannot do that, and StoreError.
         """
         async with self._context.audit.record("archive.detach", f"partition:{partition}", by=by):
-            return await self._places().detach(partition)
+            place = await self._places().detach(partition)
+        self._context.meters.count("mahavishnu_partitions_detached_total")
+        return place
 
     async def attach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> None:
         """Use a detached partition again, for as long as nobody detaches it. Raises as `detach` does."""

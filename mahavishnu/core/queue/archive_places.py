@@ -27,6 +27,7 @@ from mahavishnu.stores.base import (
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
+from mahavishnu.telemetry.meters import Meters
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500
@@ -42,8 +43,8 @@ def require_home(context: QueueContext) -> Store:
 class ArchivePlaces:
     """Finds and makes partitions. `home` is the store that all processes share."""
 
-    def __init__(self, home: Store, clock: Clock) -> None:
-        self._home, self._clock = home, clock
+    def __init__(self, home: Store, clock: Clock, meters: Meters | None = None) -> None:
+        self._home, self._clock, self._meters = home, clock, meters or Meters()
         self._partitions = home.collection(ARCHIVE_PARTITIONS)
 
     def letters(self, partition: str) -> Collection[ArchivedLetter]:
@@ -72,6 +73,13 @@ class ArchivePlaces:
 
     async def provide(self, month: str) -> str:
         """The name of the partition that takes this month's letters; it is made if there is none that is attached."""
+        try:
+            return await self._provide(month)
+        except Exception:
+            self._meters.count("mahavishnu_partition_creation_failures_total")
+            raise
+
+    async def _provide(self, month: str) -> str:
         number = 0
         while True:
             number += 1
@@ -84,6 +92,8 @@ class ArchivePlaces:
                 return fresh
 
             there, written = await write_with_retry(self._partitions, fresh.key, made, what="partition")
+            if written is not None:
+                self._meters.count("mahavishnu_partitions_created_total")
             found = written or there
             if found is not None and found.state is PartitionState.ATTACHED:
                 return found.name

@@ -63,7 +63,7 @@ class Archiving:
     def __init__(self, context: QueueContext, rules: RetentionRules, by: str = BY_RETENTION) -> None:
         self._clock, self._rules, self._by = context.clock, rules, by
         home = home_of(context.store)
-        self._places = ArchivePlaces(home, context.clock)
+        self._places = ArchivePlaces(home, context.clock, context.meters)
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
         self._groups = NamespaceRecords(home.collection(GROUPS), context.namespace, default_is_none=True)
         self._own_history = NamespaceRecords(home.collection(HISTORY), context.namespace)

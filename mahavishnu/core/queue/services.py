@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.log_events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.replies import Replies
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.search import Search
+    from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
@@ -117,6 +119,13 @@ def make_deletion(context: QueueContext) -> Deletion:
     return Deletion(context)
 
 
+def make_telemetry(dlq: DeadLetterQueue) -> Telemetry:
+    """The queue's numbers, for monitoring."""
+    from mahavishnu.core.queue.telemetry import Telemetry
+
+    return Telemetry(dlq)
+
+
 def make_archive(context: QueueContext) -> Archive:
     """Where closed letters go when their time in the queue is over."""
     from mahavishnu.core.queue.archive import Archive
@@ -204,7 +213,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
 
     async def log_warnings() -> None:
         for warning in await dlq.health_warnings():
-            log.warning("%s", warning)
+            log.warning("%s", warning, extra=log_event("health.warning"))
 
     async def remove_deleted() -> None:
         await Deletion(dlq.context.in_namespace(ALL_NAMESPACES)).finish()
@@ -214,6 +223,13 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
 
     async def maintain_queues() -> None:
         await dlq.queues.maintain()
+
+    async def find_stale_tasks() -> None:
+        try:
+            await staleness.run()
+        except Exception:
+            dlq.context.counts["staleness_errors"] += 1
+            raise
 
     async def finish_handovers() -> None:
         await make_lifecycle(dlq.context).handover.finish()
@@ -241,7 +257,7 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the sums of closed letters", partial(add_up_closed, dlq.context), lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
         PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
-        PeriodicTask("stale tasks", staleness.run, lambda: dlq.context.staleness.detection_interval_seconds),
+        PeriodicTask("stale tasks", find_stale_tasks, lambda: dlq.context.staleness.detection_interval_seconds),
         PeriodicTask(
             "stuck tasks",
             staleness.recover_stuck,

@@ -33,7 +33,7 @@ class TaskArchiving:
     def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
         self._context, self._clock, self._rules = context, context.clock, rules
         home = home_of(context.store)
-        self._places = ArchivePlaces(home, context.clock)
+        self._places = ArchivePlaces(home, context.clock, context.meters)
         self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
         self._transitions = home.collection(TRANSITIONS)
         self.failed: dict[str, str] = {}

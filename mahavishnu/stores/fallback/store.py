@@ -16,6 +16,7 @@ from typing import Any
 
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.log_events import log_event
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import FallbackCollection
@@ -58,6 +59,8 @@ class FallbackStore(OpenClose):
         self._watch: asyncio.Task[None] | None = None
         self._draining = asyncio.Lock()
         self._last = DrainResult()
+        self.drained = 0  # records that went home, ever
+        self.last_drain_seconds: float | None = None  # how long it took when some went home the last time
         self._changes = 0
         self._at_rest: asyncio.Event | None = None
         for kind in kinds:
@@ -114,7 +117,8 @@ class FallbackStore(OpenClose):
         """The primary store did not answer: do not ask it again before the watch has seen it."""
         if self._away is None or type(self._away) is not type(problem):
             level = logging.ERROR if isinstance(problem, StoreMisconfigured) else logging.WARNING
-            log.log(level, "primary store lost, new records are kept locally: %s", problem)
+            extra = log_event("store.lost")
+            log.log(level, "primary store lost, new records are kept locally: %s", problem, extra=extra)
         self._away = problem
 
     @contextlib.asynccontextmanager
@@ -142,7 +146,7 @@ class FallbackStore(OpenClose):
             except StoreError as problem:
                 self.primary_failed(problem)
                 return DrainResult(stopped=problem)
-            total, lost = DrainResult(), False
+            total, lost, began = DrainResult(), False, self.clock.monotonic()
             try:
                 for pair in list(self._collections.values()):
                     drained = await pair.drain()
@@ -156,13 +160,20 @@ class FallbackStore(OpenClose):
                 self._away = None  # the primary does, and new records must not suffer
                 return DrainResult(stopped=problem)
             if self._away is not None and not lost:
-                log.warning("primary store is back, %d records went home", total.moved)
+                extra = log_event("store.back", moved=total.moved)
+                log.warning("primary store is back, %d records went home", total.moved, extra=extra)
                 self._away = None
             known = {str(problem) for problem in self._last.refused}
             for refusal in total.refused:
                 if str(refusal) not in known:
-                    log.error("the primary store does not take a record, which is kept locally: %s", refusal)
+                    extra = log_event("store.refused")
+                    log.error(
+                        "the primary store does not take a record, which is kept locally: %s", refusal, extra=extra
+                    )
             self._last = total
+            if total.moved:
+                self.drained += total.moved
+                self.last_drain_seconds = self.clock.monotonic() - began
             return total
 
     async def health(self) -> Health:

@@ -16,7 +16,8 @@ import pytest
 
 from mahavishnu.api.auth import Actor, Role
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.cli.commands.processes import access_of, api_of, open_listener
+from mahavishnu.cli.commands.processes import access_of, api_of, log_format_of, open_listener
+from mahavishnu.cli.probes import probes_of
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -28,6 +29,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.telemetry.tracing import OpenTelemetryTracing
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 
 OPENSEARCH = {"dlq_store_url": "opensearch://127.0.0.1:1", "dlq_local_url": "memory:"}
@@ -228,6 +230,10 @@ REACHES: dict[str, Reach] = {
         lambda app: queue_of(app).context.staleness.limits_of("pay").max_duration_minutes,
         seen=3,
     ),
+    "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
+    "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),
+    "telemetry.log_format": Reach("json", lambda app: log_format_of(app.config, None)),
+    "telemetry.tracing": Reach(True, lambda app: isinstance(queue_of(app).context.tracing, OpenTelemetryTracing)),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),

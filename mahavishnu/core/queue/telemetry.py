@@ -1,0 +1,179 @@
+"""The queue's numbers for monitoring: what the store knows, what this process counts, and where they are told."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mahavishnu.engine.breaker import OTHER, CircuitState
+from mahavishnu.model.errors import StoreError
+from mahavishnu.model.group import CLOSED
+from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
+from mahavishnu.model.log_events import log_event
+from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.stores.base import Health, Tally
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import GROUPS
+from mahavishnu.telemetry.catalogue import BY_COUNT, BY_LIFETIME, METRICS
+from mahavishnu.telemetry.meters import MetricFamily, Reading
+
+if TYPE_CHECKING:
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+log = logging.getLogger(__name__)
+_MOST = 50  # adapters or queues that have a line of their own
+_STATES = ("ok", "degraded", "down")
+_OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
+_NEEDS_PERSON = Query((_OPEN, Missing("due_at")))
+_REGRESSED = Query((Not(Missing("regressed_at")), Not(Is("state", tuple(CLOSED)))))
+_family = MetricFamily.of
+
+
+class Telemetry:
+    """The numbers of a queue: of its store, and of this process.
+
+    No method raises because of the store: what cannot be known is left out.
+    """
+
+    def __init__(self, dlq: DeadLetterQueue) -> None:
+        self._dlq, self._context = dlq, dlq.context
+
+    def register(self, registry: Any = None) -> Callable[[], None]:
+        """Have a registry of prometheus_client tell what this process counts; the function returned ends that.
+
+        Without `registry` it is the one that prometheus_client uses where none is named. Raises ImportError without
+        prometheus_client (`pip install 'mahavishnu-dlq[telemetry]'`), ValueError where the names are there already.
+        """
+        from prometheus_client import REGISTRY
+
+        from mahavishnu.telemetry.exposition import ProcessCollector
+
+        return ProcessCollector(self.count_here).register(REGISTRY if registry is None else registry)
+
+    def report_to(self, manager: Any) -> None:
+        """Report each change of a counter, and each value of a histogram, to `manager.record_metric`.
+
+        It is called with `(name, value, labels)` in a thread of its own. What it raises is logged.
+        """
+        listener = self._context.events.queue(
+            lambda reading: manager.record_metric(reading.name, reading.value, dict(reading.labels))
+        )
+
+        def tell(reading: Reading) -> None:
+            try:
+                listener(reading)
+            except Exception:
+                log.exception(
+                    "a change of %s was reported to nobody", reading.name, extra=log_event("telemetry.failed")
+                )
+
+        self._context.meters.on_reading = tell
+
+    async def collect(self) -> Sequence[MetricFamily]:
+        """All numbers: of the store as far as it answers, and of this process."""
+        stored: Sequence[MetricFamily] = []
+        try:
+            stats = await self._dlq.get_statistics()
+            stored = await self._of_store(stats)
+        except StoreError as problem:  # numbers without those of the store say more than none
+            log.error("the metrics are without those of the store: %s", problem, extra=log_event("telemetry.failed"))
+        up = any(each.definition.name == "mahavishnu_dlq_size" for each in stored)
+        return [
+            _family("mahavishnu_dlq_store_up", int(up)),
+            _family("mahavishnu_dlq_max_entries", self._dlq.max_size),
+            *await self.collect_process(),
+            *stored,
+        ]
+
+    async def collect_process(self) -> Sequence[MetricFamily]:
+        """What this process counts, and how it sees the store."""
+        return [*self.count_here(), *self._health(await self._dlq.health())]
+
+    def count_here(self) -> Sequence[MetricFamily]:
+        """What this process counts. It asks nobody, so any thread may call it."""
+        counts, by_name = self._context.counts, {each.definition.name: each for each in self._context.meters.families()}
+        for key, name in BY_COUNT.items():
+            by_name[name] = _family(name, counts[key])
+        by_name.pop("mahavishnu_dlq_drained_total")  # there is a drain only where there are two stores
+        found = [*by_name.values(), self._circuits()]
+        store = self._context.store
+        if isinstance(store, FallbackStore):
+            found.append(_family("mahavishnu_dlq_drained_total", store.drained))
+            if store.last_drain_seconds is not None:
+                found.append(_family("mahavishnu_dlq_last_drain_seconds", store.last_drain_seconds))
+        return found
+
+    def _circuits(self) -> MetricFamily:
+        breakers, counts = self._context.breakers, Counter[tuple[str, ...]]()
+        for adapter, circuit in breakers.report(self._context.clock.monotonic()).items():
+            counts.update({(breakers.label(adapter), state): int(circuit["state"] == state) for state in CircuitState})
+        return MetricFamily(METRICS["mahavishnu_dlq_circuit_breaker_state"], dict(counts))
+
+    def _health(self, health: Health) -> Iterable[MetricFamily]:
+        yield _family("mahavishnu_dlq_store_state", {state: int(health.status == state) for state in _STATES})
+        if health.status == "down":  # nobody can tell what is there
+            return
+        age = (self._context.clock.now() - health.oldest).total_seconds() if health.oldest is not None else 0.0
+        yield _family("mahavishnu_dlq_kept_locally", health.waiting)
+        yield _family("mahavishnu_dlq_kept_locally_seconds", max(age, 0.0))
+
+    # --- of the store
+
+    async def _of_store(self, stats: Mapping[str, Any]) -> Sequence[MetricFamily]:
+        """Those that are derived from records. Of a part of the letters nothing is told: it would look like a fall."""
+        found = [_family("mahavishnu_dlq_waiting", stats["waiting"])]
+        if stats["degraded"]:
+            return found
+        context, now = self._context, self._context.clock.now()
+        due = await context.letters.tally(Query((_OPEN, Between("due_at", at_most=now))), ["queue"], spans=["due_at"])
+        person = await context.letters.tally(_NEEDS_PERSON, ["error_category"])
+        back = await context.own_records(GROUPS).tally(_REGRESSED)
+        if due.degraded or person.degraded or back.degraded:
+            return found
+        since = [cell.earliest["due_at"] for cell in due.cells.values() if cell.earliest.get("due_at") is not None]
+        overdue = max(((now - each).total_seconds() for each in since), default=0.0)
+        found += [
+            _family("mahavishnu_dlq_size", stats["queue_size"]),
+            _family("mahavishnu_dlq_entries", stats["status_breakdown"]),
+            _family("mahavishnu_dlq_entries_by_category", _known_categories(stats["error_categories"])),
+            _family("mahavishnu_dlq_needs_person", _by_category(person)),
+            _family("mahavishnu_dlq_due", _most_frequent(_counts(due))),
+            _family("mahavishnu_dlq_overdue_seconds", max(overdue, 0.0)),
+            _family("mahavishnu_dlq_regressed_groups", back.total.count),
+            *(_family(name, stats["lifetime_stats"].get(key, 0)) for key, name in BY_LIFETIME.items()),
+        ]
+        if (live := stats["live_workers"]) is not None:
+            found += [
+                _family("mahavishnu_dlq_live_workers", live),
+                _family("mahavishnu_dlq_waiting_for_worker", _most_frequent(stats["waiting_for_worker"])),
+                _family("mahavishnu_dlq_due_without_worker", _most_frequent(stats["due_without_worker"])),
+            ]
+        return found
+
+
+def _counts(tally: Tally) -> Mapping[str, int]:
+    return {str(values[0]): cell.count for values, cell in tally.cells.items() if cell.count}
+
+
+def _by_category(tally: Tally) -> Mapping[str, int]:
+    """Every category there is, so that a rule sees the first letter of one as a rise from 0."""
+    return {**dict.fromkeys(map(str, ErrorCategory), 0), **_known_categories(_counts(tally))}
+
+
+def _known_categories(counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Those that there are not, which imports may bring, as one."""
+    known: Counter[str] = Counter()
+    for category, count in counts.items():
+        known[category if category in set(ErrorCategory) else OTHER] += count
+    return known
+
+
+def _most_frequent(counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Those that most letters have, and the others as one: anybody may name adapters and queues."""
+    names = sorted(counts, key=lambda name: -counts[name])
+    kept: Counter[str] = Counter({name: counts[name] for name in names[:_MOST]})
+    if len(names) > _MOST:
+        kept[OTHER] += sum(counts[name] for name in names[_MOST:])
+    return kept

@@ -1,0 +1,178 @@
+"""Every metric: its name, what it is, its labels, and who knows it.
+
+What the store knows is derived from its records: it goes on when a process starts anew, and any server can tell it.
+What only a process knows is scraped from that process (docs/adr/0051-each-process-is-scraped.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class MetricKind(StrEnum):
+    """What the numbers of a metric are."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class KnownBy(StrEnum):
+    """Who can tell a metric."""
+
+    STORE = "store"  #: any process that reads the store; absent while it is away
+    PROCESS = "process"  #: the process itself, about itself
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """A metric under its one name. No label has values whose number grows with the letters."""
+
+    name: str
+    kind: MetricKind
+    known_by: KnownBy
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()  #: upper bounds, in seconds
+
+
+_SECONDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+_LONG_SECONDS: Final = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
+
+
+_Row = tuple[str, str] | tuple[str, str, tuple[str, ...]]
+
+
+def _define(known_by: KnownBy, kind: MetricKind, *rows: _Row) -> list[MetricDefinition]:
+    return [MetricDefinition(row[0], kind, known_by, row[1], row[2] if len(row) == 3 else ()) for row in rows]
+
+
+_STORE_GAUGES = _define(
+    KnownBy.STORE,
+    MetricKind.GAUGE,
+    ("mahavishnu_dlq_size", "Open letters"),
+    ("mahavishnu_dlq_entries", "Open letters", ("status",)),
+    ("mahavishnu_dlq_entries_by_category", "Open letters", ("category",)),
+    ("mahavishnu_dlq_needs_person", "Open letters that nothing retries by itself", ("category",)),
+    ("mahavishnu_dlq_due", "Letters that are due now", ("queue",)),
+    ("mahavishnu_dlq_overdue_seconds", "How long the letter has been due that has been due longest; 0 if none is"),
+    ("mahavishnu_dlq_live_workers", "Workers that live now"),
+    ("mahavishnu_dlq_waiting_for_worker", "Open letters that no live worker can run", ("adapter",)),
+    ("mahavishnu_dlq_due_without_worker", "Letters due for a while that no live worker can run", ("adapter",)),
+    ("mahavishnu_dlq_waiting", "Failures that wait for room"),
+    ("mahavishnu_dlq_regressed_groups", "Groups that have new letters although they were resolved"),
+)
+_STORE_COUNTERS = _define(
+    KnownBy.STORE,
+    MetricKind.COUNTER,
+    ("mahavishnu_tasks_moved_to_dlq_total", "Letters written"),
+    ("mahavishnu_dlq_requeue_attempts_total", "Letters sent back"),
+    ("mahavishnu_dlq_permanent_failures_total", "Letters given up"),
+    ("mahavishnu_dlq_retry_success_total", "Retries that succeeded"),
+    ("mahavishnu_dlq_retry_failed_total", "Retries that failed"),
+    ("mahavishnu_dlq_exhausted_total", "Letters that used up their retries"),
+    ("mahavishnu_dlq_manually_retried_total", "Retries by hand"),
+    ("mahavishnu_dlq_manually_resolved_total", "Letters that people settled, or runs of the application"),
+    ("mahavishnu_dlq_cancelled_total", "Letters that nobody wants any more"),
+    ("mahavishnu_dlq_archived_total", "Open letters that were put away"),
+    ("mahavishnu_dlq_reopened_total", "Closed letters that were opened again"),
+    ("mahavishnu_dlq_claims_recovered_total", "Leases that ran out"),
+    ("mahavishnu_dlq_deduplicated_total", "Failures that became part of an open letter"),
+    ("mahavishnu_dlq_cleared_total", "Open letters that were deleted"),
+)
+_PROCESS_GAUGES = _define(
+    KnownBy.PROCESS,
+    MetricKind.GAUGE,
+    ("mahavishnu_dlq_store_up", "0 while the store cannot tell its numbers"),
+    ("mahavishnu_dlq_store_state", "1 for the state that the store is in, as this process sees it", ("state",)),
+    ("mahavishnu_dlq_max_entries", "Room for open letters"),
+    ("mahavishnu_dlq_kept_locally", "Records that are kept locally until the store is back"),
+    ("mahavishnu_dlq_kept_locally_seconds", "How long the oldest of them has been there; 0 if there is none"),
+    ("mahavishnu_dlq_last_drain_seconds", "How long it took this process to move them into the store the last time"),
+    (
+        "mahavishnu_dlq_circuit_breaker_state",
+        "1 for the state that an adapter's circuit breaker is in; of 'other' ones, how many are",
+        ("adapter", "state"),
+    ),
+)
+_PROCESS_COUNTERS = _define(
+    KnownBy.PROCESS,
+    MetricKind.COUNTER,
+    ("mahavishnu_captures_total", "Failures that this process captured", ("category", "outcome")),
+    ("mahavishnu_capture_failures_total", "Failures that this process could not keep"),
+    ("mahavishnu_attempts_total", "Runs of letters that ended", ("adapter", "outcome")),
+    ("mahavishnu_dlq_requeue_successes_total", "First runs of letters sent back that succeeded"),
+    ("mahavishnu_dlq_requeue_failures_total", "First runs of letters sent back that failed again"),
+    ("mahavishnu_lease_losses_total", "Runs whose outcome did not count, because the letter had another owner"),
+    ("mahavishnu_dlq_drained_total", "Records that this process moved from the local store into the store"),
+    ("mahavishnu_tasks_discovered_total", "Lifecycle tasks that began here"),
+    ("mahavishnu_stale_tasks_detected_total", "Stale tasks that were found"),
+    ("mahavishnu_stale_tasks_transitioned_total", "Stale tasks that were moved to error"),
+    ("mahavishnu_staleness_detection_errors_total", "Stale tasks that could not be moved, and looks that failed"),
+    ("mahavishnu_stuck_tasks_reset_total", "Stuck tasks that were reset to waiting"),
+    ("mahavishnu_tasks_archived_total", "Letters that were moved into the archive"),
+    ("mahavishnu_archive_failures_total", "Letters that could not be archived, and archivings that failed"),
+    ("mahavishnu_partitions_created_total", "Partitions of the archive that were made"),
+    ("mahavishnu_partitions_detached_total", "Partitions of the archive that were detached"),
+    ("mahavishnu_partition_creation_failures_total", "Partitions of the archive that could not be made"),
+    ("mahavishnu_dlq_skipped_by_strategy_total", "Failures that were not kept, by the strategy"),
+    ("mahavishnu_dlq_rejected_full_total", "Failures that found no room"),
+    ("mahavishnu_dlq_events_dropped_total", "Events that listeners were too slow for"),
+    ("mahavishnu_dlq_durable_events_dropped_total", "Domain events that could not be stored"),
+    ("mahavishnu_dlq_events_refused_total", "Stored events that the receiver refused"),
+    ("mahavishnu_dlq_cancelled_ignored_total", "Runs that their callers cancelled, and that were not kept"),
+    ("mahavishnu_dlq_closed_by_success_total", "Letters whose work was done in another run"),
+    ("mahavishnu_dlq_successes_not_looked_up_total", "Successes of which it was not looked up what they close"),
+)
+_PROCESS_HISTOGRAMS = [
+    MetricDefinition(name, MetricKind.HISTOGRAM, KnownBy.PROCESS, meaning, labels, buckets)
+    for name, meaning, labels, buckets in (
+        ("mahavishnu_attempt_duration_seconds", "How long runs of letters took", ("adapter",), _SECONDS),
+        ("mahavishnu_time_until_stale_seconds", "How long stale tasks had been in their state", (), _LONG_SECONDS),
+        ("mahavishnu_archive_execution_time_seconds", "How long one archiving took", (), _SECONDS),
+    )
+]
+
+METRICS: Final = {
+    each.name: each
+    for each in (*_STORE_GAUGES, *_STORE_COUNTERS, *_PROCESS_GAUGES, *_PROCESS_COUNTERS, *_PROCESS_HISTOGRAMS)
+}
+
+# The counts of a queue's context, and what monitoring calls them.
+BY_COUNT: Final = {
+    "capture_failed": "mahavishnu_capture_failures_total",
+    "skipped_by_strategy": "mahavishnu_dlq_skipped_by_strategy_total",
+    "rejected_full": "mahavishnu_dlq_rejected_full_total",
+    "events_dropped": "mahavishnu_dlq_events_dropped_total",
+    "durable_events_dropped": "mahavishnu_dlq_durable_events_dropped_total",
+    "events_refused": "mahavishnu_dlq_events_refused_total",
+    "cancelled_ignored": "mahavishnu_dlq_cancelled_ignored_total",
+    "closed_by_success": "mahavishnu_dlq_closed_by_success_total",
+    "successes_not_looked_up": "mahavishnu_dlq_successes_not_looked_up_total",
+    "archive_failures": "mahavishnu_archive_failures_total",
+    "stale_tasks_detected": "mahavishnu_stale_tasks_detected_total",
+    "stale_tasks_transitioned": "mahavishnu_stale_tasks_transitioned_total",
+    "stuck_tasks_reset": "mahavishnu_stuck_tasks_reset_total",
+    "staleness_errors": "mahavishnu_staleness_detection_errors_total",
+}
+# The numbers that letters carry, and what monitoring calls them.
+BY_LIFETIME: Final = {
+    "enqueued_total": "mahavishnu_tasks_moved_to_dlq_total",
+    "requeued": "mahavishnu_dlq_requeue_attempts_total",
+    "permanently_failed": "mahavishnu_dlq_permanent_failures_total",
+    **{
+        name: f"mahavishnu_dlq_{name}_total"
+        for name in (
+            *("retry_success", "retry_failed", "exhausted", "manually_retried", "manually_resolved", "cancelled"),
+            *("archived", "reopened", "claims_recovered", "deduplicated", "cleared"),
+        )
+    },
+}
+
+
+def definitions(known_by: KnownBy) -> Iterable[MetricDefinition]:
+    """The metrics that these know."""
+    return (each for each in METRICS.values() if each.known_by is known_by)

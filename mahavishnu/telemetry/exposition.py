@@ -1,0 +1,90 @@
+"""Numbers as Prometheus reads them. Needs prometheus_client, which the extras `server` and `telemetry` bring."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mahavishnu.telemetry.catalogue import KnownBy, MetricKind, definitions
+from mahavishnu.telemetry.meters import Distribution, MetricFamily
+
+__all__ = ["CONTENT_TYPE_LATEST", "ProcessCollector", "as_metrics", "exposition"]
+log = logging.getLogger(__name__)
+
+
+def exposition(families: Iterable[MetricFamily]) -> bytes:
+    """The text that a scrape is answered with."""
+    return generate_latest(_Once(as_metrics(families)))
+
+
+def as_metrics(families: Iterable[MetricFamily]) -> Iterator[Metric]:
+    """The families as prometheus_client has them; one whose numbers are unknown is left out."""
+    for family in families:
+        if family.samples:
+            yield _metric(family)
+
+
+def _metric(family: MetricFamily) -> Metric:
+    what, labels = family.definition, family.definition.labels
+    made: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+    if what.kind is MetricKind.HISTOGRAM:
+        made = HistogramMetricFamily(what.name, what.meaning, labels=labels)
+        for values, distribution in family.samples.items():
+            assert isinstance(distribution, Distribution)
+            made.add_metric(_encodable(values), _cumulative(what.buckets, distribution), distribution.total)
+        return made
+    kind = CounterMetricFamily if what.kind is MetricKind.COUNTER else GaugeMetricFamily
+    made = kind(what.name, what.meaning, labels=labels)
+    for values, number in family.samples.items():
+        assert not isinstance(number, Distribution)
+        made.add_metric(_encodable(values), number)
+    return made
+
+
+def _cumulative(bounds: Sequence[float], distribution: Distribution) -> list[tuple[str, float]]:
+    sums, total = list[tuple[str, float]](), 0
+    for bound, count in zip([*map(str, bounds), "+Inf"], distribution.counts, strict=True):
+        total += count
+        sums.append((bound, total))
+    return sums
+
+
+def _encodable(values: Iterable[str]) -> list[str]:
+    return [value.encode(errors="replace").decode() for value in values]  # a letter may have half a character in it
+
+
+class _Once:
+    """What `generate_latest` asks, of one scrape."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+class ProcessCollector(Collector):
+    """Gives a registry of the application what this process counts. It never raises: the other numbers are not ours."""
+
+    def __init__(self, families: Callable[[], Sequence[MetricFamily]]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            yield from list(as_metrics(self._families()))
+        except Exception:
+            log.exception("the numbers of the queue could not be told")
+
+    def describe(self) -> Iterator[Metric]:
+        """The names, without asking for the numbers."""
+        for each in definitions(KnownBy.PROCESS):
+            yield Metric(each.name.removesuffix("_total"), each.meaning, each.kind.value)
+
+    def register(self, registry: CollectorRegistry) -> Callable[[], None]:
+        """Join a registry; the function returned leaves it. Raises ValueError where these names are there already."""
+        registry.register(self)
+        return lambda: registry.unregister(self)
