@@ -143,7 +143,10 @@ class Lifecycle:
             priority=priority,
             steps=steps,
         )
-        return await write_one(self.tasks, task) or await self.get(task.task_id)
+        if (written := await write_one(self.tasks, task)) is None:
+            return await self.get(task.task_id)
+        self._context.meters.count("mahavishnu_tasks_discovered_total")
+        return written
 
     async def get(self, task_id: str) -> TaskRecord:
         """The task as it is now. Raises NoSuchTask."""

@@ -22,6 +22,7 @@ from mahavishnu.model.group import is_on_hold
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.log_events import letter_fields, log_event
 from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
 from mahavishnu.model.retention import (
     BY_RETENTION,
@@ -289,7 +290,8 @@ class Archiving:
         await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in tombstones])
 
     def _fail(self, move: _Move, why: str) -> None:
-        log.error("letter %r could not be archived: %s", move.letter.key, why)
+        extra = log_event("archive.failed", **letter_fields(move.letter))
+        log.error("letter %r could not be archived: %s", move.letter.key, why, extra=extra)
         self._failed[move.letter.key] = why
 
     def _retire(self, partition: str, move: _Move) -> DeadLetter:

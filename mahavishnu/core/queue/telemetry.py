@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.group import CLOSED
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.log_events import log_event
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
@@ -139,7 +140,7 @@ class Telemetry:
             _family("mahavishnu_dlq_entries", stats["status_breakdown"]),
             _family("mahavishnu_dlq_entries_by_category", _known_categories(stats["error_categories"])),
             _family("mahavishnu_dlq_needs_person", _by_category(person)),
-            _family("mahavishnu_dlq_due", _most_frequent(_counts(due))),
+            _family("mahavishnu_dlq_due", _most_frequent({DEFAULT_QUEUE: 0, **_counts(due)})),
             _family("mahavishnu_dlq_overdue_seconds", max(overdue, 0.0)),
             _family("mahavishnu_dlq_regressed_groups", back.total.count),
             *(_family(name, stats["lifetime_stats"].get(key, 0)) for key, name in BY_LIFETIME.items()),
