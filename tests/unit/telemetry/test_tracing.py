@@ -67,7 +67,7 @@ async def run_one_of_each(tracing: Tracing) -> str | None:
 
 
 def told(span: ReadableSpan) -> str:
-    return span.to_json()
+    return str(span.to_json())
 
 
 async def test_a_capture_is_an_event_and_an_attempt_is_a_trace_that_is_linked() -> None:
