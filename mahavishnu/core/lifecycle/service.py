@@ -12,14 +12,7 @@ from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import task_moves
-from mahavishnu.model.errors import (
-    ChangedMeanwhile,
-    IllegalMove,
-    InvalidInput,
-    MahavishnuError,
-    NoSuchTask,
-    StoreError,
-)
+from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
