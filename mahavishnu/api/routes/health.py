@@ -12,6 +12,7 @@ from mahavishnu.api.auth import Actor, OwnQueue, Role, require_role
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import ResponseModel
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.base import Health
 from mahavishnu.telemetry.exposition import CONTENT_TYPE_LATEST, exposition
 
