@@ -9,7 +9,7 @@ from mahavishnu.model import task_moves
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import RequeueOutcome
+from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord
 
@@ -70,6 +70,19 @@ def is_sent_back(letter: DeadLetter) -> bool:
 def requeue_key(letter: DeadLetter) -> str:
     """What names the letter's last requeue."""
     return f"{letter.entry_id}/{letter.dlq_retry_count}"
+
+
+def came_back_by(task: TaskRecord, letter: DeadLetter) -> bool:
+    """Whether the task is there again by the letter's last requeue, and nobody runs the letter: if it fails, so has
+    the requeue.
+    """
+    idle = letter.status is not DeadLetterStatus.RETRYING
+    return is_sent_back(letter) and idle and task.handed_back == requeue_key(letter)
+
+
+def has_its_letter(task: TaskRecord, letter: DeadLetter | None) -> bool:
+    """Whether this open letter tells already that the task failed, or will."""
+    return letter is not None and letter.is_open and not came_back_by(task, letter)
 
 
 def follow_requeue(task: TaskRecord, letter: DeadLetter, *, now: datetime, processor: str) -> TaskRecord:

@@ -27,7 +27,14 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
 )
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
-from mahavishnu.model.task_letters import follow_requeue, is_sent_back, letter_ids_of, task_of
+from mahavishnu.model.task_letters import (
+    came_back_by,
+    follow_requeue,
+    has_its_letter,
+    is_sent_back,
+    letter_ids_of,
+    task_of,
+)
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
 from mahavishnu.stores.base import get_one, scan, update_with_retry
@@ -74,12 +81,12 @@ class HandOver:
         if not still(task):
             raise _gone_on(task)
         known = await self.find_letter(task)
-        if known is not None and known.is_open and task.state is TaskState.ERROR:
+        if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
             return HandedOver(known, False)
         if task.state is not TaskState.ERROR:
             task = await self._begin(task, notes, by, DlqReason(reason), still)
             known = await self.find_letter(task)
-        if known is not None and known.is_open:
+        if known is not None and has_its_letter(task, known):
             return HandedOver(known, False)
         return HandedOver(await self._make_letter(task, notes, by, DlqReason(reason), details), True)
 
@@ -228,7 +235,8 @@ class HandOver:
         )
         async for task in scan(self._lifecycle.tasks, Query(where)):
             detail = _mark_of(task)
-            if detail is not None and await self.find_letter(task) is None:
+            letter = await self.find_letter(task) if detail is not None else None
+            if detail is not None and (letter is None or came_back_by(task, letter)):
                 notes, reason = detail.get("notes"), DlqReason(detail[MARK])
                 await self._make_letter(task, notes, str(detail.get("by")), reason, None)
                 made += 1
@@ -260,8 +268,13 @@ class HandOver:
             task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
             if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
                 done += await self.close(task) is not None
-            if task is None or task.state not in ACTIVE:
-                continue
+            if (
+                task is None
+                or task.state not in ACTIVE
+                or task.run is None
+                or found.labels.member("detector") is not None
+            ):
+                continue  # of what hung, the task failed first; or it has a letter beside, and goes on
             letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
             if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
                 continue

@@ -36,6 +36,7 @@ from mahavishnu.model.staleness import (
     describe_stale,
     judge,
 )
+from mahavishnu.model.task_letters import has_its_letter
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import get_one
@@ -156,7 +157,7 @@ class StaleTasks:
         letters = await self._lifecycle.handover.find_letters([each.task for each in read])
         for known, letter in zip(read, letters, strict=True):
             each = StaleTask(known.task, look.judge(now, known.task) or known.stale)
-            if letter is not None and letter.is_open:
+            if has_its_letter(each.task, letter):
                 row = each.row(StalenessOutcome.ALREADY_IN_DLQ)
             elif not self._may_live(each.task) and not self._is_told(each, look.rules):
                 found.append(each)

@@ -14,7 +14,7 @@ from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.letter_parts import DlqReason, RequeueOutcome
 from mahavishnu.model.query import Query
 from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.staleness import StalenessRules, StaleRow
@@ -355,3 +355,49 @@ async def test_what_is_switched_off_makes_no_letter(any_house: House) -> None:
     any_house.clock.advance(60)
     assert await of.handover.finish() == 0
     assert await letters_of(of) == []
+
+
+async def requeued(of: Lifecycle, house: House) -> tuple[TaskRecord, DeadLetter]:
+    """A task that hung, and was sent back."""
+    task = await waiting(of, "pay", "payment")
+    house.clock.advance(11 * 60)
+    await of.detect_and_transition_stale_tasks(dry_run=False)
+    (letter,) = await letters_of(of)
+    assert (await house.queue().requeue_from_dlq(letter.task_id))["success"]
+    return await of.get(task.task_id), letter
+
+
+async def test_a_task_that_was_sent_back_goes_on_in_peace(any_house: House) -> None:
+    """Its letter is open, and nobody runs it: that is no run whose process has died. Once it is done the case ends."""
+    of = lifecycle_of(any_house)
+    task, _ = await requeued(of, any_house)
+    for state in ("initializing", "steps_in_process"):
+        await of.transition(task.task_id, state)
+    any_house.clock.advance(60)
+    assert await of.handover.finish() == 0
+    assert (await of.get(task.task_id)).state is TaskState.STEPS_IN_PROCESS
+    any_house.faults.unavailable("write", kind=LETTERS)
+    assert await of.finalize(task.task_id)
+    any_house.faults.clear()
+    assert await of.handover.finish() == 1
+    (closed,) = await letters_of(of)
+    assert closed.requeue is not None and closed.requeue.outcome is RequeueOutcome.SUCCEEDED and not closed.is_open
+
+
+async def test_a_task_that_was_sent_back_and_hangs_again_has_failed_again(any_house: House) -> None:
+    """The requeue has failed then, in the same letter: also if that could not be written at once."""
+    of = lifecycle_of(any_house)
+    task, letter = await requeued(of, any_house)
+    for state in ("initializing", "waiting_for_dependencies"):
+        await of.transition(task.task_id, state)
+    any_house.clock.advance(11 * 60)
+    any_house.faults.unavailable("write", kind=LETTERS)
+    (row,) = await of.detect_and_transition_stale_tasks(dry_run=False)
+    assert row["action_taken"] == "transitioned_to_error_only"
+    any_house.faults.clear()
+    any_house.clock.advance(31)
+    assert [await of.handover.finish() for _ in range(2)] == [1, 0]
+    (again,) = await letters_of(of)
+    assert (again.key, again.occurrences) == (letter.key, 2)
+    assert again.requeue is not None and again.requeue.outcome is RequeueOutcome.FAILED
+    assert (await of.get(task.task_id)).state is TaskState.ERROR
