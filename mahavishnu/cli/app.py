@@ -40,6 +40,7 @@ _ABOUT_LETTERS = frozenset(
         "queues",
         "archive",
         "dashboard",
+        "secrets",
         "tasks",
         "events",
     }
@@ -288,7 +289,8 @@ def _make(name: str, source: Group | Verb | str) -> Any:
 def _function(source: str) -> Any:
     module, _, name = source.partition(".")
     function = getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), name)
-    return with_namespace(function) if module in _ABOUT_LETTERS else function
+    about_letters = module in _ABOUT_LETTERS and source != "secrets.new_key"
+    return with_namespace(function) if about_letters else function
 
 
 def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:
