@@ -9,7 +9,7 @@ from typing import Generic
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace
+from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace, without_waiting_items
 from mahavishnu.model.query import Between, Condition, Is, Not, Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
 from mahavishnu.stores.kind import T
@@ -23,12 +23,14 @@ _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionS
 class NamespaceRecords(Generic[T]):
     """The records of one namespace, or of all (`*`): what is searched for and counted. Keys say themselves where.
 
-    Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`.
+    Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`. With
+    `failed_only`, items of named queues that have not failed are left out where all namespaces are meant.
     """
 
     records: Collection[T]
     namespace: str = ALL_NAMESPACES
     default_is_none: bool = False
+    failed_only: bool = False
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
         return await self.records.write(records)
@@ -48,22 +50,32 @@ class NamespaceRecords(Generic[T]):
         return await self.records.tally(self._meant(query), by, sums=sums, spans=spans)
 
     def _meant(self, query: Query) -> Query:
+        if self.failed_only:
+            query = without_waiting_items(query, self.namespace)
         return (own_records if self.default_is_none else within_namespace)(query, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleLetters:
     """The letters of a namespace without tombstones. `records` are all of every namespace, for those who know keys;
-    `with_deleted` those of this one, for those who keep count.
+    `with_deleted` those of this one, and `counted` those that are in its numbers.
+
+    Over all namespaces, items of named queues that have not failed are seen and counted only `with_items`.
     """
 
     records: Collection[DeadLetter]
     namespace: str = ALL_NAMESPACES
+    with_items: bool = False
 
     @property
     def with_deleted(self) -> NamespaceRecords[DeadLetter]:
-        """The letters of the namespace, and its tombstones."""
+        """The letters of the namespace, its items, and its tombstones."""
         return NamespaceRecords(self.records, self.namespace)
+
+    @property
+    def counted(self) -> NamespaceRecords[DeadLetter]:
+        """The letters of the namespace, and its tombstones, as its numbers have them."""
+        return NamespaceRecords(self.records, self.namespace, failed_only=not self.with_items)
 
     async def write(self, records: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
         """As `records` does it; under the key of a tombstone nothing can be created."""
@@ -77,12 +89,12 @@ class VisibleLetters:
         return [None if isinstance(each, DeadLetter) and each.is_deleted else each for each in found]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[DeadLetter]:
-        return await self.with_deleted.find(without_deleted(query), after)
+        return await self.counted.find(without_deleted(query), after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await self.with_deleted.tally(without_deleted(query), by, sums=sums, spans=spans)
+        return await self.counted.tally(without_deleted(query), by, sums=sums, spans=spans)
 
 
 def without_deleted(query: Query) -> Query:

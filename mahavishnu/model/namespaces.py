@@ -10,7 +10,8 @@ from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.query import Condition, Is, Missing, Query
+from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.query import Condition, Is, Missing, Not, Query
 
 ALL_NAMESPACES = "*"
 LONGEST_NAMESPACE = 200  # characters: keys that begin with it have to fit into every store
@@ -59,6 +60,26 @@ def within_namespace(query: Query, own: str) -> Query:
         return query
     everywhere = tuple(each for each in query.where if not (isinstance(each, Is) and each.field == "namespace"))
     return replace(query, where=everywhere)
+
+
+def without_waiting_items(query: Query, own: str) -> Query:
+    """The query as a view of letters means it: over all namespaces, what waits in a named queue or was done is none.
+
+    Items are letters of namespaces of their own. One that is dead needs somebody, as letters do; any other one has not
+    failed. Who names a reason, a task or an entry means items, too.
+
+    >>> without_waiting_items(Query(), "eu").where, len(without_waiting_items(Query(), "*").where)
+    ((), 1)
+    """
+    named = named_namespaces(query)
+    is_everywhere = own == ALL_NAMESPACES if named is None else ALL_NAMESPACES in named
+    if not is_everywhere or any(isinstance(each, Is) and each.field in _NAMING_ITEMS for each in query.where):
+        return query
+    return replace(query, where=(*query.where, _FAILED))
+
+
+_NAMING_ITEMS = ("reason", "task_id", "entry_id")
+_FAILED = Not(Is("reason", (DlqReason.QUEUED,)))
 
 
 def own_records(query: Query, own: str) -> Query:

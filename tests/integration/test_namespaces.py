@@ -251,6 +251,49 @@ async def test_somebody_may_look_across_and_act_in_a_named_one(opened: Open) -> 
     assert [entry.actor for entry in (await blue.audit.list()).items] == ["ann"]
 
 
+async def items_of_all_kinds(queue: DeadLetterQueue) -> None:
+    """In a named queue: one that waits, is leased, is between two attempts, is done, and died."""
+    await queue.queues.create("jobs", retry={"attempts": 3, "cooldown": "1h"})
+    for what in ("dead", "tried", "done", "leased"):
+        await queue.queues.produce("jobs", {"of": what})
+        (lease,) = await queue.queues.lease("jobs", "worker")
+        if what == "done":
+            await queue.queues.complete("jobs", lease.item.id, lease.token)
+        elif what != "leased":
+            await queue.queues.retry("jobs", lease.item.id, lease.token, error="boom", dead=what == "dead")
+    await queue.queues.produce("jobs", {"of": "waiting"})
+
+
+async def test_of_items_only_what_died_is_seen_over_all_namespaces(opened: Open) -> None:
+    red = opened("red")
+    await capture(red, "r")
+    before = await red.all_namespaces.get_statistics()
+    await items_of_all_kinds(red)
+    everything, both = {"dead", "tried", "done", "leased", "waiting"}, red.all_namespaces
+    for seen in (await both.list_tasks(), await red.list_tasks(namespace="*"), await both.list_tasks(resolution=None)):
+        assert {letter.task["of"] for letter in seen} == {"red", "dead"}
+    assert [letter.task["of"] for letter in await red.list_tasks()] == ["red"]
+    assert {letter.task["of"] for letter in await both.list_tasks(reason="queued")} == {"tried", "leased", "waiting"}
+    inside = await red.list_tasks(namespace="red@jobs", resolution=None)
+    assert {letter.task["of"] for letter in inside} == everything
+    stats = await both.get_statistics()
+    assert (stats["queue_size"], stats["status_breakdown"]["exhausted"], stats["status_breakdown"]["pending"]) == (
+        2,
+        1,
+        1,
+    )
+    assert stats["lifetime_stats"]["enqueued_total"] == before["lifetime_stats"]["enqueued_total"] + 1
+    assert stats["due_without_worker"] == before["due_without_worker"], "nobody is missing who runs what waits there"
+    assert [view.count for view in (await both.groups.list()).items] == [1]
+    assert {line["dlq_reason"] for line in await both.get_statistics_by_reason()} == {
+        "workflow_failed",
+        "queue_item_dead",
+    }
+    exported = [json.loads(line)["task"]["of"] async for line in both.transfer.export(resolution=None)]
+    assert set(exported) == {"red", *everything}, "what is taken elsewhere is whole"
+    assert (await both.get_task(inside[0].task_id, queue="jobs")) is not None, "who names one gets it"
+
+
 async def test_a_letter_keeps_its_namespace_unless_another_is_named(opened: Open) -> None:
     red, blue = opened("red"), opened("blue")
     await capture(red, "same")

@@ -92,7 +92,7 @@ async def count_groups(
         "last_day": Between("created_at", at_least=now - DAY),
         "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
     }
-    records, history = context.letters.with_deleted, context.history  # tombstones too: they are in no group
+    records, history = context.letters.counted, context.history  # tombstones too: they are in no group
     asked = [
         records.tally(Query((*here, _OPEN)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
         *(records.tally(Query((*here, _ENDED, *some)), _BY_COUNTED, spans=["created_at"]) for some in WITH_NUMBERS),

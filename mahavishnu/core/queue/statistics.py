@@ -46,7 +46,7 @@ async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
     """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
-    tally, summed = await count_letters(context.letters.with_deleted, ledger)
+    tally, summed = await count_letters(context.letters.counted, ledger)
     some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
     lacking = await workers.numbers(some_unfit=some_unfit)
     health, at_home = await store_health(context), context.is_at_home

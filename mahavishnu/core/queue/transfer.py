@@ -77,7 +77,8 @@ class Transfer:
         ['new']
         """
         await self._context.open()
-        async for letter in scan(self._letters, reads.list_query(None, query, filters)):
+        whole = replace(self._letters, with_items=True)  # what is taken elsewhere must not leave waiting work behind
+        async for letter in scan(whole, reads.list_query(None, query, filters)):
             yield letter_as_line(letter)
 
     async def import_letter(

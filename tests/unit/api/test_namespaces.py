@@ -62,6 +62,11 @@ async def test_another_namespace_or_all_can_be_named(apis: tuple[ApiHarness, Api
     assert await namespaces(red, "/dlq", namespace=["blue", "red"]) == ["blue", "red"]
     assert await namespaces(red, "/dlq", namespace="*") == ["blue", "red"]
     assert await namespaces(red, "/groups", namespace="*") == ["blue", "red"]
+    await red.dlq.queues.create("jobs")
+    await red.dlq.queues.produce("jobs", 1)
+    assert await namespaces(red, "/dlq", namespace="*") == ["blue", "red"], "what waits in a queue is no letter"
+    assert await namespaces(red, "/dlq", namespace="red@jobs") == ["red@jobs"]
+    assert (await red.get("/dlq/statistics?namespace=*")).json()["queue_size"] == 2
     statistics = (await red.get("/dlq/statistics", params={"namespace": "*"})).json()
     assert (statistics["queue_size"], statistics["max_size"]) == (2, None)
     assert (await red.get("/dlq/same", params={"namespace": "blue"})).json()["namespace"] == "blue"

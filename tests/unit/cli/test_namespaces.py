@@ -63,6 +63,14 @@ def test_a_list_is_about_the_apps_own_or_a_named_one_or_all(run: Run) -> None:
     assert (both.code, "not both" in both.err) == (2, True)
 
 
+def test_what_waits_in_a_named_queue_is_no_letter_of_all_namespaces(run: Run) -> None:
+    assert run("queue", "create", "jobs").code == 0
+    assert run("queue", "push", "jobs", '{"n": 1}').code == 0
+    assert seen(run, "dlq", "list", "--all-namespaces") == ["blue", "blue", "red"]
+    assert run("dlq", "stats", "--all-namespaces", "--json").json["queue_size"] == 3
+    assert seen(run, "dlq", "list", "--namespace", "red@jobs") == ["red@jobs"]
+
+
 def test_one_letter_of_a_named_one(run: Run) -> None:
     assert run("dlq", "show", "b", "--namespace", "blue", "--json").json["namespace"] == "blue"
     missing = run("dlq", "show", "b")
