@@ -14,7 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
 from types import GenericAlias, MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -53,6 +53,17 @@ def _builtin(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_builtin).encode
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def converter_to(struct: type[S]) -> Callable[[Any], S]:
+    """A function that checks a document and makes a struct of it, also in several threads at once.
+
+    msgspec works out what a struct has when it is first used, and a thread that comes in the middle of that crashes the
+    process: so it is worked out here.
+    """
+    msgspec.json.Decoder(struct)
+    return lambda document: msgspec.convert(document, struct)
 
 
 @lru_cache(4096)  # many records have the same instants, and a record often has one several times

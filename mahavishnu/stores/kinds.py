@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
@@ -21,7 +21,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.worker import Worker
-from mahavishnu.stores.dataclass_codec import UNREADABLE, dataclass_kind, json_text, why_unreadable
+from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
 from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
@@ -197,12 +197,15 @@ class _EntryDocument(Struct, omit_defaults=True):
     by_group: int = 0  # only for searches
 
 
+_read_entry, _read_tallies = converter_to(_EntryDocument), converter_to(TalliesPart)
+
+
 def _counts(tallies: Tallies) -> dict[str, int]:
     return {name: count for tally, name in TALLIES if (count := getattr(tallies, tally))}
 
 
 def _tallies(counts: Mapping[str, Any]) -> Tallies:
-    return Tallies(*astuple(convert(counts, TalliesPart)))
+    return Tallies(*astuple(_read_tallies(counts)))
 
 
 def _encode_entry(entry: LedgerEntry) -> str:
@@ -243,7 +246,7 @@ def _encode_entry(entry: LedgerEntry) -> str:
 
 def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
     try:
-        known = convert(document, _EntryDocument)
+        known = _read_entry(document)
         return LedgerEntry(
             known.entry_id,
             known.letter_key,

@@ -31,7 +31,7 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
-from mahavishnu.stores.dataclass_codec import UNREADABLE, json_text, read_instant, why_unreadable
+from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, json_text, read_instant, why_unreadable
 from mahavishnu.stores.kind import instant_text
 from mahavishnu.stores.letter_document import (
     SCHEMA,
@@ -203,8 +203,8 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
             payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
             labels = _labels(document.get("metadata"))
             types = _types(document.get("payload_types"))
-            counted = None if _TALLY_NAMES.isdisjoint(document) else msgspec.convert(document, TalliesPart)
-            lasting, passing = msgspec.convert(document, LastingPart), msgspec.convert(document, PassingPart)
+            counted = None if _TALLY_NAMES.isdisjoint(document) else _convert_tallies(document)
+            lasting, passing = _convert_lasting(document), _convert_passing(document)
             return _letter(kind, lasting, passing, counted, payload, labels, types, version)
         except UNREADABLE as problem:
             name = document.get("task_id") if isinstance(document, Mapping) else None
@@ -235,6 +235,8 @@ def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
     return decode
 
 
+_convert_lasting, _convert_passing = converter_to(LastingPart), converter_to(PassingPart)
+_convert_tallies = converter_to(TalliesPart)
 _read_lasting = msgspec.json.Decoder(LastingText).decode
 _read_passing = msgspec.json.Decoder(PassingPart).decode
 _read_tallies = msgspec.json.Decoder(TalliesPart).decode
