@@ -35,6 +35,8 @@ from mahavishnu.api.routes import (
     reveal,
     runs,
     tasks,
+    trends,
+    views,
     workers,
 )
 from mahavishnu.api.routing import API, Router
@@ -109,6 +111,8 @@ def create_app(
         letters,
         reveal,
         query,
+        views,
+        trends,
         runs,
         groups,
         claims,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "dlq": "letters",
     "query": "query",
+    "views": "views",
+    "trends": "trends",
     "runs": "runs",
     "groups": "groups",
     "queues": "queues",

@@ -43,6 +43,7 @@ _ABOUT_LETTERS = frozenset(
         "secrets",
         "tasks",
         "events",
+        "views",
     }
 )
 
@@ -173,6 +174,10 @@ COMMANDS: Mapping[str, Group | Verb] = {
         {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move", "detect": "tasks.detect"},
     ),
     "event": Group("Read and acknowledge stored domain events.", {"list": "events.list_events", "ack": "events.ack"}),
+    "view": Group(
+        "Save queries under a name, for everybody.",
+        {"list": "views.list_views", "save": "views.save", "delete": "views.delete"},
+    ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
     "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),

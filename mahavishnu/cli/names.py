@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _NAMED = 5  # candidates
 _ACTIONS = (
     *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
-    *("reveal", "reclassify", "regroup", "group.update", "task.move", "denied"),
+    *("reveal", "reclassify", "regroup", "group.update", "task.move", "view.save", "view.delete", "denied"),
     *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
 )
-_SUBJECTS = ("letter", "group", "run", "task")
+_SUBJECTS = ("letter", "group", "run", "task", "view")
 
 
 async def resolve_run(api: Connection, given: str) -> Any:

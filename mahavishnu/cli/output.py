@@ -31,6 +31,7 @@ from mahavishnu.model.errors import (
     NoSuchPartition,
     NoSuchQueue,
     NoSuchRun,
+    NoSuchView,
     QueueFull,
 )
 
@@ -83,7 +84,7 @@ class Unreachable(Failed):
 
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
-    ((NotFound, NoSuchLetter, NoSuchGroup, NoSuchPartition, NoSuchQueue, NoSuchRun), ExitCode.NOT_FOUND),
+    ((NotFound, NoSuchLetter, NoSuchGroup, NoSuchPartition, NoSuchQueue, NoSuchRun, NoSuchView), ExitCode.NOT_FOUND),
     (InvalidInput, ExitCode.MISTAKE),
     ((Conflict, IllegalMove, IllegalRunMove, QueueFull), ExitCode.CONFLICT),
     (MahavishnuError, ExitCode.FAILED),

@@ -120,6 +120,8 @@ class DeadLetterQueue:
     letters = cached_property(lambda self: LetterOperations(self.context))
     groups = cached_property(lambda self: services.make_groups(self.context))
     search = cached_property(lambda self: services.make_search(self.context))
+    views = cached_property(lambda self: services.make_views(self.context))
+    trends = cached_property(lambda self: services.make_trends(self.context))
     claims = cached_property(lambda self: services.make_claims(self))
     requeues = cached_property(lambda self: services.make_requeues(self.context))
     transfer = cached_property(lambda self: services.make_transfer(self.context))

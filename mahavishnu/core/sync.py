@@ -23,11 +23,11 @@ from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
-from mahavishnu.core.queue.search import Search
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.core.sync_methods import SyncCalls, SyncFace, SyncMethod
 from mahavishnu.core.sync_methods import as_instance as _of
+from mahavishnu.core.sync_search import SyncSearch, SyncTrends, SyncViews
 from mahavishnu.core.sync_services import (
     SyncArchive,
     SyncDashboard,
@@ -82,13 +82,6 @@ class SyncGroups(SyncFace[Groups]):
     refresh = SyncMethod(_of(Groups).refresh)
     regroup = SyncMethod(_of(Groups).regroup)
     warnings = SyncMethod(_of(Groups).warnings)
-
-
-class SyncSearch(SyncFace[Search]):
-    """`dlq.search`."""
-
-    count = SyncMethod(_of(Search).count)
-    suggest = SyncMethod(_of(Search).suggest)
 
 
 class SyncClaims(SyncFace[Claims]):
@@ -180,6 +173,8 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     letters = cached_property(lambda self: SyncLetters(self.calls, lambda: self.service.letters, "dlq.letters."))
     groups = cached_property(lambda self: SyncGroups(self.calls, lambda: self.service.groups, "dlq.groups."))
     search = cached_property(lambda self: SyncSearch(self.calls, lambda: self.service.search, "dlq.search."))
+    views = cached_property(lambda self: SyncViews(self.calls, lambda: self.service.views, "dlq.views."))
+    trends = cached_property(lambda self: SyncTrends(self.calls, lambda: self.service.trends, "dlq.trends."))
     claims = cached_property(lambda self: SyncClaims(self.calls, lambda: self.service.claims, "dlq.claims."))
     requeues = cached_property(lambda self: SyncRequeues(self.calls, lambda: self.service.requeues, "dlq.requeues."))
     transfer = cached_property(lambda self: SyncTransfer(self.calls, lambda: self.service.transfer, "dlq.transfer."))

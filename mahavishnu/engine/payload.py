@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
-from mahavishnu.model.letter_parts import MASK
+from mahavishnu.model.letter_parts import LOST, MASK
 
 if TYPE_CHECKING:
     from mahavishnu.adapters.arguments import WrittenValues
@@ -45,7 +45,7 @@ def write_payload(
     What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
     With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
     """
-    from mahavishnu.model.typed_json import LOST, MASKED, plain_text
+    from mahavishnu.model.typed_json import MASKED, plain_text
     from mahavishnu.model.value_parts import unescape
 
     is_usual = request.write is None and not patterns and not request.redact

@@ -13,11 +13,10 @@ from typing import Any, Literal
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import MASK
+from mahavishnu.model.letter_parts import LOST, MASK
 from mahavishnu.model.query import At, Condition, Is, Query
 from mahavishnu.model.query_spelling import query_text
 from mahavishnu.model.query_text import TASK_VALUES
-from mahavishnu.model.typed_json import LOST
 
 MOST_FACTS = 500  # of the task of one letter
 LARGEST_TASK = 64_000  # characters of a task that is looked into

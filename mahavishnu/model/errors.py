@@ -17,6 +17,7 @@ MahavishnuError
 ├── NoSuchRun (LookupError)     there is no bulk run with this id
 ├── NoSuchPartition (LookupError)  there is no such month of the archive
 ├── NoSuchQueue (LookupError)   no queue with this name is defined
+├── NoSuchView (LookupError)    no view is saved under this name
 ├── NoSuchTask (LookupError)    there is no lifecycle task with this id
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
 ├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
@@ -158,6 +159,14 @@ class NoSuchQueue(MahavishnuError, LookupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no queue {name!r}; create it first")
+        self.name = name
+
+
+class NoSuchView(MahavishnuError, LookupError):
+    """No view is saved under this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no view {name!r}")
         self.name = name
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 from mahavishnu.model.clock import instant
 
 KEPT_FAILURES = 5
+LOST = "lost"  # begins the kind of a value that could not be kept: a description stands in its place
 MASK = "***"  # stands where a value is that nobody may see
 LEASE_RAN_OUT = "LeaseRanOut"  # the type of a failure that nobody met: the run was not heard of again
 NO_ADAPTER = "(none)"  # in queries and in numbers: letters that name no adapter

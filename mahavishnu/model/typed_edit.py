@@ -7,8 +7,9 @@ from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import same_json
+from mahavishnu.model.letter_parts import LOST
 from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
-from mahavishnu.model.typed_json import EXACT, LOST
+from mahavishnu.model.typed_json import EXACT
 from mahavishnu.model.value_kinds import ValueKind, kinds_by_name
 from mahavishnu.model.value_parts import label_of, pointer_step
 

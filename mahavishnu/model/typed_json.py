@@ -21,6 +21,7 @@ from typing import Any
 
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, nesting_depth
+from mahavishnu.model.letter_parts import LOST
 from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
 from mahavishnu.model.value_kinds import (
     LARGE_INT,
@@ -33,7 +34,7 @@ from mahavishnu.model.value_kinds import (
 )
 from mahavishnu.model.value_parts import find_class, label_of, members_of, pointer_step, qualified_name, reason_of
 
-EXACT, LOST = "exact", "lost"
+EXACT = "exact"
 MASKED = "masked"  # in place of the type of what is lost
 _NO_TYPES: Types = {}
 _TEXT = frozenset([str])

@@ -156,6 +156,10 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("fingerprint", "namespace", "resolution_status", "created_at"),
         ("namespace", "generation", "tally_reopened"),  # what is in no sum: most closed letters are passed over
         ("task_id",),
+        # By hour: few letters are in the latest ones.
+        ("completed_at", "namespace"),
+        ("exhausted_at", "namespace"),
+        ("last_retry_at", "namespace"),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
     reconcile=_reconcile_letters,

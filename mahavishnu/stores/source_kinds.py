@@ -9,6 +9,7 @@ from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.staleness import StalenessWatch
 from mahavishnu.model.tasks import OldTransition, TaskRecord
+from mahavishnu.model.views import SavedView
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, Kind
@@ -72,6 +73,14 @@ EVENT_POSITIONS = dataclass_kind(
     types=dict.fromkeys(("number", "at", "holder", "held_until"), BLOB),
 )
 
+VIEWS = dataclass_kind(
+    SavedView,
+    name="views",
+    index="dlq_views",
+    types={"text": TEXT},
+    indexes=[("namespace", "place", "name")],
+)
+
 STORED: tuple[Kind[Any], ...] = (
     *KINDS,
     QUEUES,
@@ -81,4 +90,5 @@ STORED: tuple[Kind[Any], ...] = (
     ARCHIVE_PARTITIONS,
     EVENTS,
     EVENT_POSITIONS,
+    VIEWS,
 )

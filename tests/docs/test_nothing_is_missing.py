@@ -26,6 +26,8 @@ from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.search import Search
 from mahavishnu.core.queue.transfer import Transfer
+from mahavishnu.core.queue.trends import Trends
+from mahavishnu.core.queue.views import Views
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.audit import AuditLog
 
@@ -62,6 +64,8 @@ SERVICES = {
     "letters": LetterOperations,
     "groups": Groups,
     "search": Search,
+    "views": Views,
+    "trends": Trends,
     "claims": Claims,
     "requeues": Requeues,
     "transfer": Transfer,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.search import Search
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.transfer import Transfer
+    from mahavishnu.core.queue.trends import Trends
+    from mahavishnu.core.queue.views import Views
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.engine.intake import LetterIntake
@@ -67,6 +69,20 @@ def make_search(context: QueueContext) -> Search:
     from mahavishnu.core.queue.search import Search
 
     return Search(context)
+
+
+def make_views(context: QueueContext) -> Views:
+    """Saved views."""
+    from mahavishnu.core.queue.views import Views
+
+    return Views(context)
+
+
+def make_trends(context: QueueContext) -> Trends:
+    """Numbers by hour."""
+    from mahavishnu.core.queue.trends import Trends
+
+    return Trends(context)
 
 
 def make_requeues(context: QueueContext) -> Requeues:

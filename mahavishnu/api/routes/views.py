@@ -1,0 +1,96 @@
+"""Saved views over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictInt, StrictStr
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.errors import problem_responses
+from mahavishnu.api.responses import decode_id, etag, json_response, refuse_if_changed
+from mahavishnu.api.routing import Depends, Header, Router
+from mahavishnu.api.schemas import Name, RequestModel, ResponseModel, fields_of
+from mahavishnu.model import views
+from mahavishnu.model.query_text import LONGEST_TEXT
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
+IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]
+IfNoneMatch = Annotated[str | None, Header(description="* has only a new view saved")]
+router = Router(tag="views", prefix="/views")
+_NO_VIEW = problem_responses(404)
+
+
+@fields_of(views.SavedView, "name text sort place saved_by saved_at created_at namespace")
+class View(ResponseModel):
+    """A query text with a name."""
+
+
+class ViewEdit(RequestModel):
+    """What is saved."""
+
+    text: Annotated[StrictStr, Field(max_length=LONGEST_TEXT)]
+    sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
+    place: StrictInt = Field(default=0, description="In the list: views come by their place, then by name")
+    by: Name | None = None
+
+
+class ViewDelete(RequestModel):
+    """Who deletes it."""
+
+    by: Name | None = None
+
+
+@router.get("", response_model=list[View], summary="Saved views", name="list")
+async def list_views(dlq: Queue, actor: Viewer) -> Response:
+    """All of them, in their order."""
+    return json_response([view.to_dict() for view in await dlq.views.list()])
+
+
+@router.get("/{name}", response_model=View, responses=_NO_VIEW, summary="One view")
+async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
+    """Its ETag is wanted by who saves it."""
+    view = await dlq.views.get(decode_id(name))
+    return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
+
+
+@router.post("/{name}", response_model=View, responses=problem_responses(404, 412), summary="Save a view")
+async def save(
+    dlq: Queue,
+    actor: Operator,
+    name: str,
+    body: ViewEdit,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """In the place of what has the name; with If-Match only if that is as you read it."""
+    base = None
+    if if_match is not None:
+        base = await dlq.views.get(decode_id(name))
+        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
+            return refusal
+    view = await dlq.views.save(
+        decode_id(name),
+        body.text,
+        by=acting_name(actor, body.by),
+        sort=body.sort,
+        place=body.place,
+        base=base,
+        new=if_none_match == "*",
+    )
+    return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
+
+
+@router.delete("/{name}", response_model=View, responses=problem_responses(404, 412), summary="Delete a view")
+async def delete(
+    dlq: Queue, actor: Operator, name: str, body: ViewDelete | None = None, if_match: IfMatch = None
+) -> Response:
+    """It answers what the view was."""
+    base = None
+    if if_match is not None:
+        base = await dlq.views.get(decode_id(name))
+        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
+            return refusal
+    by = acting_name(actor, body.by if body else None)
+    return json_response((await dlq.views.delete(decode_id(name), by=by, base=base)).to_dict())

@@ -1,0 +1,89 @@
+"""Saved views: queries that people have given a name, for everybody who looks at the same letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.query_text import read_conditions
+
+LONGEST_VIEW_NAME = 100  # characters
+SORTS = ("newest", "oldest", "updated", "due", "priority")  # of the letters that a view shows
+_FARTHEST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView:
+    """A query text with a name: who saved it last and when, and how its letters are sorted.
+
+    Views are listed by `place`, then by name.
+    """
+
+    name: str
+    text: str
+    saved_by: str
+    created_at: datetime
+    saved_at: datetime
+    sort: str = SORTS[0]
+    place: int = 0
+    namespace: str = DEFAULT_NAMESPACE
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        """The key of the record."""
+        return view_key(self.namespace, self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, without the version."""
+        return {
+            "name": self.name,
+            "text": self.text,
+            "sort": self.sort,
+            "place": self.place,
+            "saved_by": self.saved_by,
+            "saved_at": instant_text(self.saved_at),
+            "created_at": instant_text(self.created_at),
+            "namespace": self.namespace,
+        }
+
+
+def view_key(namespace: str, name: str) -> str:
+    """The key of a view.
+
+    >>> view_key("default", "Mine, today")
+    'default/Mine, today'
+    """
+    return f"{namespace}/{name}"
+
+
+def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> None:
+    """Raise InvalidInput for what no view can be; InvalidQueryText for a text that means nothing."""
+    require_view_name(name)
+    if not isinstance(text, str):
+        raise InvalidInput(f"a query is text, not {text!r:.80}")
+    read_conditions(text, now)
+    if sort not in SORTS:
+        raise InvalidInput(f"letters cannot be sorted by {sort!r:.80}; by {', '.join(SORTS)} they can")
+    if type(place) is not int or abs(place) > _FARTHEST:
+        raise InvalidInput(f"a place in the list is a whole number of at most {_FARTHEST}, not {place!r:.80}")
+
+
+def require_view_name(name: Any) -> str:
+    """The name, if a view can have it. Raises InvalidInput."""
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= LONGEST_VIEW_NAME
+        or not name.isprintable()
+        or name.strip() != name
+    ):
+        raise InvalidInput(
+            f"a view has a name of 1 to {LONGEST_VIEW_NAME} printable characters without blanks around it, "
+            f"not {name!r:.120}"
+        )
+    return name
