@@ -40,15 +40,9 @@ from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
 
 __all__ = [
-    "KINDS",
-    "DLQFullError",
-    "DeadLetterQueue",
-    "DeadLetterStatus",
-    "FailedTask",
-    "LetterList",
-    "QueueOptions",
+    "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",
     "RetryPolicy",
-]
+]  # fmt: skip
 KINDS = (*STORED, WAITING)
 DLQFullError = QueueFull
 

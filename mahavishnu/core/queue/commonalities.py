@@ -9,7 +9,6 @@ from functools import partial
 
 from mahavishnu.core.queue import reads
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.payload import is_secret
 from mahavishnu.model.commonalities import (
     Commonality,
     Contrast,
@@ -134,6 +133,8 @@ async def _sample(context: QueueContext, where: tuple[Condition, ...], most: int
 
 async def _facts(context: QueueContext, letters: Sequence[DeadLetter]) -> list[Facts]:
     """The facts of each, read in a thread: others need not wait for large tasks."""
+    from mahavishnu.engine.payload import is_secret  # who only lists letters does not wait for it
+
     is_hidden = partial(is_secret, patterns=context.letter_factory.redact_keys)
     return await asyncio.to_thread(lambda: [facts_of(letter, is_hidden) for letter in letters])
 
