@@ -25,6 +25,7 @@ ENOUGH = 0.5  # the share, at least, of letters that have what they are said to 
 DIFFERS = 0.25  # by which that share is larger, at least, than that of the others
 MOST_USUAL = 3  # values that are named as usual
 _FEW_VALUES = 8  # with more of them among those that succeeded, another one is nothing strange
+_ENCRYPTED = "$encrypted:"  # how the text of an encrypted value begins
 Kind = Literal["value", "present", "missing"]
 
 
@@ -80,8 +81,11 @@ def facts_of(letter: DeadLetter, is_hidden: Callable[[str], bool]) -> Facts:
     if letter.failures and letter.failures[-1].processor:
         found["worker", json.dumps(letter.failures[-1].processor)] = None
     found["hour", str(letter.failed_at.hour)] = None
+    names = {name for name, _ in found}
     for path, value in _scalars(letter.labels.shared_value, "metadata", is_hidden):
-        found[path, value] = None
+        names.add(path)
+        if value is not None:
+            found[path, value] = None
     is_whole = len(letter.payload.text) <= LARGEST_TASK
     if is_whole:
         lost = _lost_names(letter.payload_types.shared_value)
@@ -89,10 +93,11 @@ def facts_of(letter: DeadLetter, is_hidden: Callable[[str], bool]) -> Facts:
             if number >= MOST_FACTS:
                 is_whole = False
                 break
-            if not lost or _without_places(path.split(".")) not in lost:
+            names.add(path)  # also of a value that is not shown: it is there
+            if value is not None and (not lost or _without_places(path.split(".")) not in lost):
                 found[path, value] = None
-    names = frozenset(name for name, _ in found)
-    return Facts(frozenset(pair for pair in found if len(pair[1]) <= LONGEST_FACT), names, is_whole)
+    shown = frozenset(pair for pair in found if len(pair[1]) <= LONGEST_FACT)
+    return Facts(shown, frozenset(names), is_whole)
 
 
 def find_commonalities(letters: Sequence[Facts], others: Sequence[Facts], limit: int = 10) -> tuple[Commonality, ...]:
@@ -226,8 +231,11 @@ def _most_common(values: Counter[str]) -> list[tuple[str, int]]:
     return sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """Every (dotted path, JSON text) inside; lists add nothing to the path, what is hidden and null is left out."""
+def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterator[tuple[str, str | None]]:
+    """Every (dotted path, JSON text) inside; lists add nothing to the path, what is hidden and null is left out.
+
+    What is masked or encrypted has no text.
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not is_hidden(key):
@@ -235,8 +243,9 @@ def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterato
     elif isinstance(value, list):
         for item in value:
             yield from _scalars(item, path, is_hidden)
-    elif value is not None and value != MASK and "." in path:
-        yield path, json.dumps(value)
+    elif value is not None and "." in path:
+        is_secret = isinstance(value, str) and (value == MASK or value.startswith(_ENCRYPTED))
+        yield path, None if is_secret else json.dumps(value)
 
 
 def _lost_names(types: Any) -> frozenset[str]:

@@ -69,16 +69,22 @@ def test_values_and_types_are_kept_apart() -> None:
     assert said(letters, others) == [("value", "task.n", 1, 5, 0)]
 
 
-def test_nothing_that_is_hidden_masked_or_lost_is_a_fact() -> None:
+def test_nothing_that_is_hidden_masked_lost_or_encrypted_is_shown() -> None:
     task = {
         "api_token": "s3cret",
-        "user": {"password": "***", "name": "Jo"},
+        "user": {"password": "***", "name": "Jo", "card": f"$encrypted:1:k1:{'0' * 32}:AAAA"},
         "socket": "<socket>",
         "list": [{"api_token": "x"}],
     }
-    letter = make_letter(task=task, payload_types=Json.of({"/socket": "lost:socket"}), metadata={"api_token": "s3cret"})
+    types = Json.of({"/socket": "lost:socket", "/user/card": "encrypted"})
+    letter = make_letter(task=task, payload_types=types, metadata={"api_token": "s3cret"})
     found = facts_of(letter, lambda key: "token" in key)
-    assert {name for name in found.names if name.startswith(("task", "metadata"))} == {"task.user.name"}
+    assert {pair for pair in found.values if pair[0].startswith(("task", "metadata"))} == {("task.user.name", '"Jo"')}
+    assert {name for name in found.names if name.startswith(("task", "metadata"))} == {
+        "task.user.name", "task.user.password", "task.user.card", "task.socket",
+    }  # fmt: skip
+    others = [facts({"socket": 1, "user": {"password": "a", "name": "Jo", "card": "4"}})] * 9
+    assert not [each for each in find_commonalities([found] * 9, others) if each.kind != "value"], "they are there"
 
 
 def test_large_tasks_are_not_looked_into_and_that_is_said() -> None:
