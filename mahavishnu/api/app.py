@@ -48,7 +48,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
-STREAMS = (f"{API}/dlq/export", f"{API}/events")  # a HEAD request must not produce all of it
+STREAMS = (f"{API}/dlq/export", f"{API}/archive/exports", f"{API}/events")  # a HEAD request must not produce all of it
 start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 

@@ -162,6 +162,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "list": "archive.list_archived",
             "search": "archive.search",
             "show": "archive.show",
+            "export": "archive.export",
             "restore": "archive.restore",
             "partitions": "archive.partitions",
             "detach": "archive.detach",

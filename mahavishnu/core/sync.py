@@ -25,7 +25,7 @@ from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.workers import Workers
-from mahavishnu.core.sync_methods import SyncCalls, SyncFace, SyncMethod
+from mahavishnu.core.sync_methods import SyncCalls, SyncFace, SyncMethod, one_by_one
 from mahavishnu.core.sync_methods import as_instance as _of
 from mahavishnu.core.sync_search import SyncSearch, SyncTrends, SyncViews
 from mahavishnu.core.sync_services import (
@@ -108,12 +108,7 @@ class SyncTransfer(SyncFace[Transfer]):
 
     def export(self, query: Query | None = None, **filters: Any) -> Generator[str, None, None]:
         """Letters as lines of JSON, one by one, open ones unless said otherwise."""
-        lines = self.service.export(query, **filters)
-        try:
-            while (line := self.calls.run("dlq.transfer.export", partial(anext, lines, None))) is not None:
-                yield line
-        finally:
-            self.calls.run("dlq.transfer.export", lines.aclose)
+        yield from one_by_one(self.calls, "dlq.transfer.export", self.service.export(query, **filters))
 
 
 class SyncAudit(SyncFace[AuditLog]):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from functools import wraps
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from functools import partial, wraps
 from types import MethodType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 
@@ -74,3 +74,12 @@ class SyncFace(Generic[S]):
     def service(self) -> S:
         """What is awaited elsewhere."""
         return self._find()
+
+
+def one_by_one(calls: SyncCalls, name: str, lines: AsyncGenerator[str, None]) -> Generator[str, None, None]:
+    """What is awaited line by line, for code without an event loop."""
+    try:
+        while (line := calls.run(name, partial(anext, lines, None))) is not None:
+            yield line
+    finally:
+        calls.run(name, lines.aclose)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.deletion import Deletion
 from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.named_queues import NamedQueues
-from mahavishnu.core.sync_methods import SyncFace, SyncMethod
+from mahavishnu.core.sync_methods import SyncFace, SyncMethod, one_by_one
 from mahavishnu.core.sync_methods import as_instance as _of
 
 
@@ -29,12 +31,17 @@ class SyncArchive(SyncFace[Archive]):
     list = SyncMethod(_of(Archive).list)
     search = SyncMethod(_of(Archive).search)
     show = SyncMethod(_of(Archive).show)
+    begin_export = SyncMethod(_of(Archive).begin_export)
     show_task = SyncMethod(_of(Archive).show_task)
     restore = SyncMethod(_of(Archive).restore)
     partitions = SyncMethod(_of(Archive).partitions)
     detach = SyncMethod(_of(Archive).detach)
     attach = SyncMethod(_of(Archive).attach)
     drop = SyncMethod(_of(Archive).drop)
+
+    def export(self, after: int, upto: int, form: str = "jsonl") -> Generator[str, None, None]:
+        """Archived letters of these steps, each as one line of JSON or of CSV."""
+        yield from one_by_one(self.calls, "dlq.archive.export", self.service.export(after, upto, form))
 
 
 class SyncDashboard(SyncFace[Dashboard]):

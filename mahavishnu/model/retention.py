@@ -34,7 +34,8 @@ class RetentionRules:
 
     Letters go to the archive after that, former ones too, and lifecycle tasks; other records are deleted. Partitions of
     the archive are detached when `archive_months` are over. With `enabled` all of it is done in the background, every
-    `interval_minutes`. Raises InvalidInput for a number below 0.
+    `interval_minutes`. `analytics_export` allows exports of the archive for analysis. Raises InvalidInput for a number
+    below 0.
     """
 
     completed_days: int | None = 30
@@ -50,6 +51,7 @@ class RetentionRules:
     enabled: bool = True
     batch_size: int = 1000
     interval_minutes: int = 60
+    analytics_export: bool = False
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +24,8 @@ class ArchivedLetter:
 
     `letter`, `former` and `revisions` are documents as the queue stored them: the letter, the letters that it succeeded
     and what edited ones were before. They are kept as text, so that they come back as they were, and `checksum` tells.
-    What can be searched stands beside them. `restored_at` is when somebody took the letter out of the archive.
+    What can be searched stands beside them. `restored_at` is when somebody took the letter out of the archive,
+    `export` the step of the exports for analysis that it belongs to.
     """
 
     entry_id: str
@@ -45,6 +46,7 @@ class ArchivedLetter:
     revisions: tuple[str, ...] = ()
     checksum: str
     restored_at: datetime | None = None
+    export: int | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -83,6 +85,10 @@ class ArchivedLetter:
         """Whether both are copies of the same state, whenever they were made."""
         held = self.checksum, self.letter, self.former, self.revisions
         return held == (other.checksum, other.letter, other.former, other.revisions)
+
+    def over(self, there: ArchivedLetter) -> ArchivedLetter:
+        """This copy in the place of an earlier one; what was exported as it is now belongs to the same step."""
+        return replace(self, version=there.version, export=there.export if self.has_same_content(there) else None)
 
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""
@@ -139,6 +145,8 @@ class ArchivePartition:
 
     Each batch counts in `batches` before its letters leave the queue. So who detaches the partition at that moment is
     either told of it or was quicker, and then they stay. `kept`: somebody attached it, so age does not detach it again.
+    `has_tasks`: lifecycle tasks are in it too, or somebody was about to put them there. `exported` is the latest step
+    of each namespace's exports for analysis that may have letters of it.
     """
 
     name: str
@@ -149,6 +157,7 @@ class ArchivePartition:
     detached_at: datetime | None = None
     kept: bool = False
     has_tasks: bool = False
+    exported: Mapping[str, int] = field(default_factory=dict)
     version: Version | None = field(default=None, compare=False)
 
     @property

@@ -17,6 +17,7 @@ class Copy(Record, Protocol):
     """A record that holds others as they were."""
 
     def has_same_content(self, other: Any) -> bool: ...
+    def over(self, there: Any) -> Any: ...
 
 
 C = TypeVar("C", bound=Copy)
@@ -70,8 +71,7 @@ async def _write(
             if isinstance(there, StoreError):
                 result.failed[copy.key] = str(there)
             elif there is None or not stays(there):
-                again = replace(cast("Any", copy), version=there.version if there else None)
-                waiting.append(cast("C", again))
+                waiting.append(replace(cast("Any", copy), version=None) if there is None else copy.over(there))
         if not waiting:
             break
     for copy in waiting:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
+from mahavishnu.api.lines import CSV, NDJSON, stream_lines
 from mahavishnu.api.responses import decode_id, json_response, letter_json, page_headers, to_json
 from mahavishnu.api.routes.tasks import TaskWithMoves, task_json
 from mahavishnu.api.routing import Depends, Query, Router
@@ -105,6 +106,20 @@ class ArchiveQuery(NamespacePageQuery):
     until: Instant | None = None
 
 
+class ExportQuery(RequestModel):
+    """Which steps: those after `after` up to `upto`."""
+
+    after: Annotated[int, Field(ge=0, le=2**31)] = 0
+    upto: Annotated[int, Field(ge=0, le=2**31)]
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
+class ExportStep(ResponseModel):
+    """The number of a step: up to there it can be exported, and after it the next export goes on."""
+
+    watermark: int
+
+
 class RunRequest(RequestModel):
     """What is to be archived: by the settings, or, with `retention_days`, what was completed so long ago."""
 
@@ -193,6 +208,27 @@ async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | N
     """With all that is in it."""
     await dlq.archive.drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
     return await _list_partitions(dlq)
+
+
+@router.post("/exports", response_model=ExportStep, summary="Begin a step of the exports for analysis", name="begin")
+async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | None = None) -> Response:
+    """It has all that was archived since the last one. The setting `retention.analytics_export` has to be on."""
+    step = await dlq.archive.begin_export(by=acting_name(actor, body.by if body else None))
+    return json_response({"watermark": step})
+
+
+@router.get(
+    "/exports",
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}, "description": "Lines"}},
+    summary="Archived letters of some steps, as lines of JSON or CSV",
+    name="export",
+)
+async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Query()]) -> Response:
+    """Asking again gives the same. An answer that ends early, without the end that HTTP gives it, is not complete."""
+    return await stream_lines(
+        dlq.archive.export(params.after, params.upto, params.format), CSV if params.format == "csv" else NDJSON
+    )
 
 
 @router.get(

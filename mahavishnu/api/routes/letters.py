@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.commonality_schemas import ContrastList
 from mahavishnu.api.errors import problem, problem_responses
+from mahavishnu.api.lines import NDJSON, stream_lines
 from mahavishnu.api.responses import (
     JSON,
     ScopeQuery,
@@ -52,7 +53,6 @@ from mahavishnu.api.schemas import (
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import SAMPLE
 from mahavishnu.core.queue.letter_lines import documents_in
-from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
@@ -70,8 +70,6 @@ SORTS = {
 }
 _NO_LETTER = problem_responses(404)
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
-NDJSON = "application/x-ndjson"
-CHUNK = 64 * 1024  # characters that are sent at once
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 NO_APP = "this server runs no letters: start it with --app MODULE:NAME, or redrive the letter, for a worker to run it"
 log = logging.getLogger(__name__)
@@ -164,28 +162,7 @@ def _import_problem(problem: MahavishnuError) -> str:
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
-    lines = dlq.transfer.export(as_query(params, dlq.context.clock.now()))
-    first = await anext(lines, None)  # if the store is away, the status can still say so
-
-    return StreamingResponse(_join_lines(first, lines), media_type=NDJSON)
-
-
-async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Join lines into chunks. After each chunk other tasks run, so that a client that is gone is noticed."""
-    parts = [] if first is None else [f"{first}\n"]
-    size = 0
-    try:
-        async for line in lines:
-            parts.append(f"{line}\n")
-            size += len(line)
-            if size >= CHUNK:
-                yield "".join(parts)
-                parts, size = [], 0
-                await SystemClock().sleep(0)
-    except StoreError:
-        yield "".join(parts)  # what could be read; then the response breaks off
-        raise
-    yield "".join(parts)
+    return await stream_lines(dlq.transfer.export(as_query(params, dlq.context.clock.now())), NDJSON)
 
 
 @router.get(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
 from mahavishnu.cli.commands.tasks import print_task
+from mahavishnu.cli.commands.transfer import output_file
 from mahavishnu.cli.letter_view import letter_block
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, session_of
@@ -22,6 +26,15 @@ from mahavishnu.cli.output import (
     print_table,
 )
 from mahavishnu.cli.times import when
+from mahavishnu.model.errors import InvalidInput
+
+
+class ExportFormat(StrEnum):
+    """How exported letters are written."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
 
 Letter: TypeAlias = Annotated[str, typer.Argument(metavar="LETTER", help="A task's id, or a letter's entry id.")]
 Month: TypeAlias = Annotated[str, typer.Argument(metavar="MONTH", help="A month of the archive, such as 2026_01.")]
@@ -186,6 +199,46 @@ def restore(context: typer.Context, letter: Letter, reason: Reason = None, json:
             print_line(f"{restored['task_id']} is back: {restored['status']}, {restored['resolution_status']}")
 
     run_conversation(session_of(context), converse)
+
+
+def export(
+    context: typer.Context,
+    watermark: Annotated[
+        Path | None,
+        typer.Option(
+            "--watermark", metavar="FILE", help="Go on after the step that this file names, and name the new."
+        ),
+    ] = None,
+    form: Annotated[ExportFormat, typer.Option("--format", help="Lines of JSON, or a table.")] = ExportFormat.JSONL,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, instead of to stdout.")
+    ] = None,
+) -> None:
+    """Export for analysis what was archived since the last export; without --watermark, all of it."""
+    after = _read_watermark(watermark)
+
+    async def converse(api: Connection) -> int:
+        step = int((await api.post("/archive/exports", api.with_actor()))["watermark"])
+        with output_file(output) as file:
+            async with api.stream("/archive/exports", {"after": after, "upto": step, "format": form.value}) as lines:
+                async for text in lines:
+                    file.write(f"{text}\n")
+        return step
+
+    step = run_conversation(session_of(context), converse)
+    if watermark is not None:  # last of all: what was not written comes again
+        sys.stdout.flush()
+        with output_file(watermark) as file:
+            file.write(f"{step}\n")
+    print_notice(f"exported up to step {step}")
+
+
+def _read_watermark(path: Path | None) -> int:
+    """The step that the file names; 0 where there is none. Raises InvalidInput."""
+    try:
+        return 0 if path is None or not path.exists() else int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InvalidInput(f"{path} has no watermark of an export: {problem}") from None
 
 
 def partitions(context: typer.Context, json: AsJson = False) -> None:

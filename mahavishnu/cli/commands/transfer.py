@@ -63,7 +63,7 @@ def export(
     async def converse(api: Connection) -> None:
         params = await resolve_filter(api, chosen)
         count = 0
-        with _output_file(output) as file:
+        with output_file(output) as file:
             async with api.stream("/dlq/export", params) as lines:
                 async for text in lines:
                     file.write(f"{text}\n")
@@ -76,7 +76,7 @@ def export(
 
 
 @contextmanager
-def _output_file(path: Path | None) -> Iterator[TextIO]:
+def output_file(path: Path | None) -> Iterator[TextIO]:
     """Standard output, a device or a pipe; or a file that is there when it is complete. Raises Failed."""
     if path is None:
         yield sys.stdout

@@ -207,6 +207,7 @@ class RetentionSettings(Section):
     replies_days: int = setting(1, "How long answers to requests with an idempotency key are kept", 1, 30)
     batch_size: int = setting(1000, "How many letters are archived at once", 1, 10000)
     interval_minutes: int = setting(60, "How often it is looked for what is to be archived", 1, 1440)
+    analytics_export: bool = setting(False, "Allow exports of the archive for analysis, step by step")
 
 
 class EventsSettings(Section):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.core.queue.archive_export import ArchiveExport
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
 from mahavishnu.core.queue.archive_restoring import restore_letter
@@ -170,6 +171,30 @@ class Archive:
         """
         await self._context.open()
         return await find_task_case(self._context, task_id)
+
+    async def begin_export(self, *, by: str = DEFAULT_ACTOR) -> int:
+        """Begin the next step of the exports for analysis, which has all that was archived since the last one.
+
+        Returns its number: the watermark that `export` is asked for, and asked to go on after the next time. Raises
+        InvalidInput unless the setting `retention.analytics_export` is on, IllegalMove if somebody else began one at
+        the same moment, StoreError.
+        """
+        context = self._context
+        await context.open()
+        async with context.audit.record("archive.export", "queue", by=by) as record:
+            step = await ArchiveExport(context).begin()
+            record.add(step=step)
+        return step
+
+    async def export(self, after: int, upto: int, form: str = "jsonl") -> AsyncGenerator[str, None]:
+        """Archived letters of the steps after `after` up to `upto`, each as one line of JSON or of CSV.
+
+        Each letter is in one step, so that exports one after the other have each once; asking again gives the same.
+        Raises InvalidInput for steps that did not come to an end, and StoreError rather than leave some out.
+        """
+        await self._context.open()
+        async for line in ArchiveExport(self._context).lines(after, upto, form):
+            yield line
 
     async def restore(
         self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, queue: str | None = None

@@ -111,6 +111,18 @@ class ArchivePlaces:
         found = written or there
         return partition if found is not None and found.has_tasks else None
 
+    async def note_export(self, partition: str, namespace: str, step: int) -> bool:
+        """Note that letters of it may be in this step of the exports. False if somebody has detached it meanwhile."""
+
+        def noted(there: ArchivePartition | None) -> ArchivePartition | None:
+            if there is None or there.state is not PartitionState.ATTACHED or there.exported.get(namespace, 0) >= step:
+                return None
+            return replace(there, exported={**there.exported, namespace: step})
+
+        there, written = await write_with_retry(self._partitions, partition, noted, what="partition")
+        found = written or there
+        return found is not None and found.state is PartitionState.ATTACHED
+
     async def confirm(self, partition: str) -> bool:
         """Count a batch whose copies are all in the partition. False if somebody has detached it meanwhile."""
 

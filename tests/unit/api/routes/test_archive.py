@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from mahavishnu.core.lifecycle import Lifecycle
 from tests.unit.api.conftest import ApiHarness
 
 
@@ -82,3 +85,31 @@ async def test_a_letter_is_deleted(archived: ApiHarness) -> None:
     assert (await archived.client.delete("/api/v1/dlq/nothing")).status_code == 404
     (entry,) = (await archived.dlq.audit.list(action="delete", outcome="done")).items
     assert (entry.actor, entry.reason) == ("ann", "erasure")
+
+
+async def test_steps_for_analysis_are_begun_and_read(archived: ApiHarness) -> None:
+    await archived.post("/archive/run", {"dry_run": False})
+    assert (await archived.post("/archive/exports")).status_code == 422
+    rules = archived.dlq.context.retention
+    archived.dlq.context.retention = replace(rules, analytics_export=True)
+    assert (await archived.post("/archive/exports")).json() == {"watermark": 1}
+    answer = await archived.get("/archive/exports?upto=1")
+    assert {json.loads(line)["task_id"] for line in answer.text.splitlines()} == {"wf_0", "wf_1", "wf_2"}
+    assert (await archived.get("/archive/exports?after=1&upto=1")).text == ""
+    assert len((await archived.get("/archive/exports?upto=1&format=csv")).text.splitlines()) == 4
+    assert (await archived.get("/archive/exports?upto=2")).status_code == 422
+
+
+async def test_an_archived_lifecycle_task_is_shown_with_its_letter(archived: ApiHarness) -> None:
+    lifecycle = Lifecycle(archived.dlq.context)
+    task_id = (await lifecycle.create("pay")).task_id
+    await lifecycle.move_to_dlq(task_id, by="ann")
+    await archived.dlq.letters.resolve(task_id)
+    archived.clock.advance(timedelta(days=31))
+    assert (await archived.post("/archive/run", {"dry_run": False})).json()["lifecycle_tasks_archived"] == 1
+    shown = (await archived.get(f"/archive/tasks/{task_id}")).json()
+    assert (shown["task"]["task_id"], shown["letter"]["task_id"]) == (task_id, task_id)
+    assert [each["to_state"] for each in shown["task"]["transitions"]] == ["error"]
+    (line,) = (await archived.get(f"/archive/{task_id}")).json()["tasks"]
+    assert (line["task_id"], line["state"]) == (task_id, "error")
+    assert (await archived.get("/archive/tasks/nothing")).status_code == 404

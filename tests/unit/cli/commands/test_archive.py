@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,29 @@ def test_dlq_delete_asks_and_says_what_is_gone(run: Run, archived: str) -> None:
     assert gone_from_queue == {"letters": 1, "former": 0, "copies": 0, "waiting": 0, "detached": []}
     run("archive", "detach", archived)
     assert "attach them and delete again" in run("dlq", "delete", "wf_2", "--yes").err
+
+
+def test_what_is_new_is_exported_for_analysis(
+    run: Run, archived: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watermark, file = tmp_path / "watermark", tmp_path / "letters.csv"
+    refused = run("archive", "export", "--watermark", str(watermark))
+    assert refused.code != 0
+    assert "retention.analytics_export" in refused.err
+    assert not watermark.exists()
+    monkeypatch.setenv("MAHAVISHNU_RETENTION__ANALYTICS_EXPORT", "true")
+    first = run("archive", "export", "--watermark", str(watermark))
+    assert first.code == 0
+    assert sorted(json.loads(line)["task_id"] for line in first.out.splitlines()) == ["wf_1", "wf_5"]
+    assert watermark.read_text() == "1\n"
+    assert run("archive", "export", "--watermark", str(watermark)).out == ""
+    assert run("archive", "export", "--format", "csv", "-o", str(file)).code == 0
+    assert file.read_text().startswith("export,entry_id,task_id,")
+    assert len(file.read_text().splitlines()) == 3
+    watermark.write_text("soon\n")
+    assert "watermark" in run("archive", "export", "--watermark", str(watermark)).err
+
+
+def test_what_is_nowhere_is_not_shown(run: Run, archived: str) -> None:
+    missing = run("archive", "show", "wf_77")
+    assert (missing.code != 0, "wf_77" in missing.err) == (True, True)

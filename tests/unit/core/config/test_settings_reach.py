@@ -170,6 +170,7 @@ REACHES: dict[str, Reach] = {
     "retention.replies_days": Reach(17, lambda app: queue_of(app).context.retention.replies_days),
     "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
     "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
+    "retention.analytics_export": Reach(True, lambda app: queue_of(app).context.retention.analytics_export),
     "events.durable_names": Reach(("dlq.*",), lambda app: queue_of(app).context.event_rules.durable_names),
     "events.durable_outbox": Reach(True, lambda app: queue_of(app).context.event_rules.durable_outbox),
     "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),

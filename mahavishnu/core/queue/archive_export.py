@@ -1,0 +1,160 @@
+"""Exports the archive for analysis, step by step: each archived letter in one step, however many processes export.
+
+A step marks the letters that have none with its number, each by compare-and-set, and only then it is read. A step that
+begins ends the former one: it has a higher number before it looks, and an exporter looks whether the number is still
+its own after it has read what it is about to mark. So nothing can be marked for a step any more once a later one has
+passed, and reading up to a step that is complete gives the same lines for ever.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mahavishnu.core.queue.archive_reads import ArchivedLine, ArchiveReader
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
+from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.query import Between, Missing, Query, Sort
+from mahavishnu.stores.archived import PartitionState
+from mahavishnu.stores.base import get_one, home_of, pages, scan, write_with_retry
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import to_json_value
+
+FORMATS = ("jsonl", "csv")
+_COLUMNS = (
+    *("export", "entry_id", "task_id", "namespace", "queue", "resolution_status", "reason", "error_category"),
+    *("fingerprint", "adapter", "created_at", "closed_at", "archived_at", "partition"),
+)
+_NUMBERS = ("total_attempts", "retry_count", "occurrences", "generation", "dlq_retry_count", "priority")
+_TEXTS = ("error", "last_error")
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSteps:
+    """How far the exports of a namespace are: the `number` of the latest step, and of the latest that is `complete`."""
+
+    namespace: str
+    number: int = 0
+    complete: int = 0
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return self.namespace
+
+
+EXPORT_STEPS = dataclass_kind(ExportSteps, name="archive_exports", index="dlq_archive_exports", key="namespace")
+
+
+class ArchiveExport:
+    """Exports the archived letters of one namespace."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._reader = context, ArchiveReader(context)
+        self._steps = home_of(context.store).collection(EXPORT_STEPS)
+
+    async def begin(self) -> int:
+        """Mark all that was archived since the last step. Returns the step's number, which is the new watermark.
+
+        Raises InvalidInput where exports are switched off, IllegalMove if another one began meanwhile, StoreError.
+        """
+        if not self._context.retention.analytics_export:
+            raise InvalidInput("exports for analysis are off: switch on the setting retention.analytics_export")
+        namespace = self._context.namespace
+        require_namespace(namespace)
+        number = (await self._change(lambda steps: replace(steps, number=steps.number + 1))).number
+        for partition in await self._reader.places.find_attached():
+            copies = self._reader.places.letters(partition.name)
+            own = NamespaceRecords(copies, namespace)
+            query = Query((Missing("export"),), (Sort("closed_at"),), _AT_ONCE)
+            async for page in pages(own, query):
+                fresh = await self._reader.which_count(page)
+                if not fresh:
+                    continue
+                if not await self._reader.places.note_export(partition.name, namespace, number):
+                    break  # somebody has just detached it: a later step has what is in it
+                await self._require_own(number)
+                for written in await copies.write([replace(copy, export=number) for copy in fresh]):
+                    if isinstance(written, StoreError):
+                        raise written
+        await self._require_own(number)
+        return (await self._change(lambda steps: replace(steps, complete=max(steps.complete, number)))).complete
+
+    async def lines(self, after: int, upto: int, form: str) -> AsyncGenerator[str, None]:
+        """The letters of the steps after `after` up to `upto`, each as a line; a CSV begins with the names of columns.
+
+        Raises InvalidInput for steps that are not complete, StoreUnavailable if some of these letters are in a
+        partition that is detached, CorruptRecord, and StoreError rather than leave some out.
+        """
+        if form not in FORMATS:
+            raise InvalidInput(f"the format of an export is {' or '.join(FORMATS)}, not {form!r:.80}")
+        complete = (
+            await get_one(self._steps, self._context.namespace) or ExportSteps(self._context.namespace)
+        ).complete
+        if not 0 <= after <= upto <= complete:
+            raise InvalidInput(f"steps {after} to {upto} cannot be exported: {complete} are complete; begin a new one")
+        await self._require_attached(after)
+        if form == "csv" and after == 0:  # so that exports one after the other are one table
+            yield _as_csv([*_COLUMNS, *_NUMBERS, *_TEXTS])
+        where = (Between("export", at_least=after + 1, at_most=upto),)
+        for partition in sorted(await self._reader.places.find_attached(), key=lambda each: each.name):
+            own = NamespaceRecords(self._reader.places.letters(partition.name), self._context.namespace)
+            async for copy in scan(own, Query(where, (Sort("export"), Sort("closed_at")), _AT_ONCE)):
+                line = ArchivedLine(partition.name, copy)
+                yield _csv_line(line) if form == "csv" else _json_line(line)
+
+    async def _require_own(self, number: int) -> None:
+        """Raise IllegalMove if a later step has begun."""
+        steps = await get_one(self._steps, self._context.namespace)
+        if steps is None or steps.number != number:
+            raise IllegalMove(
+                self._context.namespace, "export", "being exported", "another export began: ask again", what="namespace"
+            )
+
+    async def _require_attached(self, after: int) -> None:
+        for each in await self._reader.places.every():
+            if each.state is PartitionState.DETACHED and each.exported.get(self._context.namespace, 0) > after:
+                raise StoreUnavailable(f"partition {each.name} has letters of this export and is detached: attach it")
+
+    async def _change(self, change: Callable[[ExportSteps], ExportSteps]) -> ExportSteps:
+        namespace = self._context.namespace
+        _, written = await write_with_retry(
+            self._steps, namespace, lambda there: change(there or ExportSteps(namespace)), what="export"
+        )
+        assert written is not None
+        return written
+
+
+def _json_line(line: ArchivedLine) -> str:
+    """What lists show, with the letter as it was stored."""
+    shown = {name: to_json_value(value) for name, value in line.to_dict().items()}
+    head = json.dumps({"export": line.copy.export, **shown}, separators=(",", ":"))
+    line.copy.read_letter()  # a letter that cannot be read is no line
+    return f'{head[:-1]},"letter":{line.copy.letter}}}'
+
+
+def _csv_line(line: ArchivedLine) -> str:
+    letter = line.copy.read_letter()
+    shown: dict[str, Any] = {"export": line.copy.export, **line.to_dict()}
+    return _as_csv(
+        [
+            *(to_json_value(shown[name]) for name in _COLUMNS),
+            *(getattr(letter, name) for name in (*_NUMBERS, *_TEXTS)),
+        ]
+    )
+
+
+def _as_csv(values: list[Any]) -> str:
+    """One line: a line break inside of a text is a space, so that lines can be cut and joined."""
+    made = io.StringIO()
+    flat = [" ".join(value.splitlines()) if isinstance(value, str) else value for value in values]
+    csv.writer(made, lineterminator="").writerow(flat)
+    return made.getvalue()
