@@ -46,7 +46,12 @@ def failure_of(number: int) -> BaseException:
 
 async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> None:
     """Have the night happen."""
-    clock.set(NIGHT)
+    clock.set(NIGHT.replace(hour=0, minute=10))
+    for number in range(6):
+        await dlq.enqueue(
+            f"order-{1000 + number}", order_of(1000 + number, "EUR"), ["shop"], ConnectionError("the shelf is busy"),
+            "exponential", 3, adapter="orders",
+        )  # fmt: skip
     clock.set(NIGHT.replace(hour=0, minute=40, second=34))
     for number in range(12):
         clock.advance(minutes=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -11,10 +12,12 @@ from typing import Any
 
 import jinja2
 from itsdangerous import BadSignature, URLSafeSerializer
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Role
+from mahavishnu.api.middleware import SharedReads
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Numbers, Said, local_path, root_from
 from mahavishnu.api.pages.static import static_url
@@ -33,6 +36,7 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SAID = "mahavishnu_said"
 _MOST_SAID = 3000  # bytes that a cookie may have
 
@@ -44,6 +48,7 @@ class Console:
         """`keys` sign what a page is told by the one before."""
         self._dlq, self._links = dlq, links
         self.numbers = Numbers(dlq, links)
+        self.reads = SharedReads[Any]()  #: what several people look at is read once for all who ask at the same time
         self._said = URLSafeSerializer([*reversed(keys)], salt="mahavishnu said")
 
     async def show(self, request: Request, template: str, view: Any, *, status: int = 200) -> Response:
@@ -115,6 +120,20 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def show_directions(value: Any) -> Any:
+    """A text with the characters that turn the direction of what follows as escapes, as JSON would have them.
+
+    They would make `gnp.exe` read as a picture, and text beside them stand in another order.
+
+    >>> show_directions("a" + chr(0x202E) + "gnp.exe")
+    'a\\\\u202egnp.exe'
+    """
+    if not isinstance(value, str) or value.isascii() or not _DIRECTIONS.search(value):
+        return value
+    shown = _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return Markup(shown) if isinstance(value, Markup) else shown
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -124,6 +143,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=show_directions,
     )
     environment.filters |= {
         "count": words.count,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +25,7 @@ from mahavishnu.api.routing import Depends, Router
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.group import GroupState, GroupView
@@ -59,6 +62,7 @@ class GroupPageView:
     group: GroupView
     samples: Sequence[DeadLetter] | None
     trace: TracebackParts
+    common: GroupCommonalities | None
     fix: Fix
     idempotency_key: str
 
@@ -118,7 +122,7 @@ async def update(request: Request, dlq: Queue, actor: Operator, fingerprint: str
         "resolved": "It is resolved. A new failure of this cause is a regression.",
         "wont_fix": "It is not going to be fixed. New letters of this cause are expected.",
     }.get(form.text("act"), "Saved.")
-    return console_of(request).go(request, f"groups/{request.scope['path'].rsplit('/', 1)[1]}", Said(said))
+    return console_of(request).go(request, f"groups/{quote(name, safe='')}", Said(said))
 
 
 @router.post("/groups/{fingerprint}/fix")
@@ -162,13 +166,17 @@ async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, f
 
 
 async def _show(request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, status: int = 200) -> Response:
-    samples = await read_or_none(_samples(dlq, group))
+    reads, name = console_of(request).reads, group.fingerprint
+    samples, common = await asyncio.gather(
+        read_or_none(_samples(dlq, group)),
+        reads.get(("common", dlq.namespace, name), lambda: read_or_none(dlq.groups.commonalities(name))),
+    )
     failures = samples[0].failures if samples else ()
     text = failures[-1].traceback if failures else None
     trace = split_traceback(text or "", is_own_code)
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
-    view = GroupPageView(group, samples, trace, fix, secrets.token_urlsafe(16))
+    view = GroupPageView(group, samples, trace, common, fix, secrets.token_urlsafe(16))
     return await show(request, "group.html", view, status=status)
 
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +23,7 @@ from mahavishnu.api.responses import ScopeQuery, decode_id, etag
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.commonalities import LetterContrasts
 from mahavishnu.core.queue.restoring import EditPreview
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.events import AuditEntry
@@ -70,6 +72,7 @@ class LetterView:
     entries: Sequence[AuditEntry] | None
     revisions: Sequence[Revision] | None
     siblings: Sequence[DeadLetter] | None
+    contrasts: LetterContrasts | None
     idempotency_key: str
     draft: Draft
 
@@ -257,6 +260,7 @@ async def _show(
         entries,
         await read_or_none(dlq.letters.revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)),
         await read_or_none(_siblings(dlq, letter)),
+        await read_or_none(dlq.letters.contrasts(letter.task_id, namespace=letter.namespace, queue=letter.queue)),
         secrets.token_urlsafe(16),
         draft,
     )
@@ -284,8 +288,6 @@ def _changes(rows: Sequence[tuple[str, str]], task: str | None, *, create: bool)
 
 
 def _address(letter: DeadLetter) -> str:
-    from urllib.parse import quote
-
     query = "" if letter.queue == DEFAULT_QUEUE else f"?queue={quote(letter.queue, safe='')}"
     return f"letters/{quote(letter.task_id, safe='')}{query}"
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link
 from mahavishnu.api.pages.words import plural
 from mahavishnu.api.routing import Router
@@ -75,6 +75,12 @@ class OverviewView:
 
 async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     """The start page."""
+    view = await console_of(request).reads.get(("overview", dlq.namespace), lambda: read_overview(dlq))
+    return await show(request, "overview.html", view)
+
+
+async def read_overview(dlq: DeadLetterQueue) -> OverviewView:
+    """All that the start page shows."""
     await dlq.open()
     groups, numbers, workers, runs, stale = await asyncio.gather(
         read_or_none(dlq.groups.list(limit=MOST_RANKED)),
@@ -84,8 +90,7 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
         read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
     )
     needs = rank_needs(groups.items, dlq.clock.now()) if groups else ()
-    view = OverviewView(groups, needs, numbers, workers, runs, stale)
-    return await show(request, "overview.html", view)
+    return OverviewView(groups, needs, numbers, workers, runs, stale)
 
 
 async def read_or_none(read: Awaitable[T]) -> T | None:

@@ -52,7 +52,7 @@
       last = Date.now(); stale = false;
       htmx.trigger(holder, "refresh");
     };
-    const changed = () => { timer ??= setTimeout(refresh, Math.max(0, last + 1000 - Date.now()) + Math.random() * 200); };
+    const changed = () => { timer ??= setTimeout(refresh, Math.max(0, last + 1000 * Number(holder.dataset.every) - Date.now()) + Math.random() * 200); };
     const lost = document.getElementById("lost");
     const source = new EventSource(holder.dataset.events);
     for (const name of ["letter", "group", "run", "many", "degraded"]) source.addEventListener(name, () => {
