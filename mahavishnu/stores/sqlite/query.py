@@ -209,21 +209,23 @@ def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
     match condition:
         case Is(_, wanted):
             texts = [value for value in wanted if isinstance(value, str) and is_unicode(value)]
-            some = [Sql(f"(instr(lower({BODY}), ?) > 0 AND {has_term})", (_hint(text), name, text)) for text in texts]
+            some = [_all([*_hints(text), Sql(has_term, (name, text))]) for text in texts]
             return _tree(" OR ", some, _NEVER)
         case Missing():
             return Sql(f"NOT {has_term}", (name, None))
     raise InvalidQuery(f"{condition!r} is no condition on {name}")
 
 
-def _hint(term: str) -> str:
+def _hints(term: str) -> list[Sql]:
     """What the lower-case text of a document has to contain if it has the term: JSON escapes all but ASCII."""
     plain = _PLAIN.findall(term)
     if len(plain) > 1:  # a number may be spelled in another way there
         plain = [word for word in plain if not word[0].isdigit()]
-    return str(max(plain, key=len, default="")).lower()
+    longest = sorted(dict.fromkeys(plain), key=len, reverse=True)[:_MOST_HINTS]
+    return [Sql(f"instr(lower({BODY}), ?) > 0", (word.lower(),)) for word in longest]
 
 
+_MOST_HINTS = 3
 _PLAIN = re.compile(r"\w+", re.ASCII)
 
 
