@@ -6,6 +6,7 @@ that uses the store, or, if there is none, in one that this process starts in a 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from functools import cached_property, partial
 from types import TracebackType
@@ -37,7 +38,7 @@ from mahavishnu.core.sync_services import (
     SyncNamedQueues,
 )
 from mahavishnu.engine.audit import AuditLog
-from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query
 from mahavishnu.model.tasks import StepRecord
 
@@ -222,7 +223,12 @@ class SyncLifecycle(SyncFace[Lifecycle]):
     next_ready_tasks = SyncMethod(_of(Lifecycle).next_ready_tasks)
 
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a part of a tracked sync workflow once, in this thread: see `Lifecycle.step`."""
+        """Run a part of a tracked sync workflow once, in this thread: see `Lifecycle.step`.
+
+        Raises InvalidInput for an async function, which nothing here would wait for.
+        """
+        if is_async(cast(Any, function)):
+            raise InvalidInput(_not_here(name))
         run = current_run.get()
         if run is None:
             return function(*args, **kwargs)
@@ -232,11 +238,21 @@ class SyncLifecycle(SyncFace[Lifecycle]):
         self.calls.run("lifecycle.step", partial(run.begin_step, record))
         try:
             result = function(*args, **kwargs)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise InvalidInput(_not_here(name))
         except Exception as error:
             self.calls.run("lifecycle.step", partial(run.fail_step, name, error))
             raise
         self.calls.run("lifecycle.step", partial(run.complete_step, name, form, result))
         return result
+
+
+def _not_here(step: str) -> str:
+    return (
+        f"step {step!r:.80} is an async function, and this is code without an event loop: make its workflow async, and "
+        "await app.lifecycle.step, or give the step a sync function"
+    )
 
 
 class SyncApp(SyncFace[MahavishnuApp]):

@@ -267,3 +267,28 @@ async def test_a_workflow_whose_process_hung_is_done_after_its_requeue(place: Pl
     hung.cancel()
     await asyncio.gather(hung, return_exceptions=True)
     assert (await there.lifecycle.get(row["task_uuid"])).state is TaskState.COMPLETE
+
+
+SWITCHES: dict[str, dict[str, Any]] = {
+    "staleness": {"staleness": {"enabled": False}},
+    "retention": {"retention": {"enabled": False}},
+    "dlq": {"dlq_enabled": False},
+}
+
+
+@pytest.mark.parametrize("off", [None, *SWITCHES])
+async def test_each_phase_can_be_switched_off_alone(place: Place, off: str | None) -> None:
+    """Failures are kept, what hangs is found, what is over goes to the archive: each without the others (R346)."""
+    app = await place.app(**SWITCHES.get(off or "", {}))
+    app.register_adapter("sweep", lambda task, repos: 1 / 0)
+    result = await app.execute_workflow({"n": 1}, "sweep", [], task_id="wf_1")
+    assert result["status"] == "failed" and bool(result.get("dlq_enqueued")) == (off != "dlq")
+    if off == "dlq":
+        return
+    await waiting(app, "pay")
+    await app.dlq.letters.resolve("wf_1", by="ann")
+    place.clock.advance(minutes=61)
+    assert await StalenessCycle(app.dlq.context).run() == (off != "staleness")
+    place.clock.advance(hours=31 * 24)
+    await app.dlq.archive.maintain()
+    assert len((await app.dlq.archive.list()).items) == (off != "retention")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.core.queue.services import make_processing
+from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RetryPolicy
 from mahavishnu.model.query import Query
@@ -206,3 +209,25 @@ async def test_workers_look_every_two_minutes(house: House) -> None:
     queue = house.queue()
     chores = {each.name: each.seconds() for each in make_processing(queue)._periodic_tasks}
     assert chores["stuck tasks"] == 120 and chores["stale tasks"] == 300
+
+
+async def test_a_move_that_cannot_be_makes_a_letter_only_if_that_is_wanted(any_house: House) -> None:
+    """The caller gets the error either way; what has ended, or was moved by somebody else first, is no case."""
+    of = lifecycle_of(any_house)
+    task = await of.create("pay")
+    for keeps in (False, True):
+        of._context.reasons = ReasonRules(invalid_state_transition=keeps)
+        with pytest.raises(ChangedMeanwhile):
+            await of.transition(task.task_id, "initializing", from_state="steps_in_process")
+        assert await letters_of(of) == []
+        with pytest.raises(IllegalMove, match="cannot move it to blocked_by_failures"):
+            await of.transition(task.task_id, "blocked_by_failures")
+        state = TaskState.ERROR if keeps else TaskState.PENDING
+        assert (await of.get(task.task_id)).state is state
+    (letter,) = await letters_of(of)
+    assert letter.reason == DlqReason.INVALID_STATE_TRANSITION and "blocked_by_failures" in letter.error
+    done = await of.create("done")
+    await of.finalize(done.task_id)
+    with pytest.raises(IllegalMove):
+        await of.transition(done.task_id, "pending")
+    assert len(await letters_of(of)) == 1

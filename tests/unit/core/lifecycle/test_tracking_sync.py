@@ -11,6 +11,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.task_states import TaskState
 
 
@@ -86,3 +87,24 @@ def test_an_app_without_a_queue_runs_what_is_tracked(tmp_path: Path) -> None:
         return app.sync.lifecycle.step("one", int, "1")
 
     assert work() == 1
+
+
+def test_an_async_step_of_a_sync_workflow_is_refused(tmp_path: Path) -> None:
+    """It would not be run, and nobody would be told: whether it says that it is async, or only returns a coroutine."""
+    app, _ = shop_on(tmp_path, Counter(), [])
+
+    async def send() -> None: ...
+
+    def hidden() -> Any:
+        return send()
+
+    @app.workflow(name="mail", track=True, retry_policy="never")
+    def mail(step: Any) -> None:
+        app.sync.lifecycle.step("send", step)
+
+    with app.sync as sync:
+        for step in (send, hidden):
+            with pytest.raises(InvalidInput, match="step 'send' is an async function"):
+                mail(step)
+        states = [step.state for task in sync.lifecycle.list("all").items for step in task.steps]
+        assert "complete" not in states
