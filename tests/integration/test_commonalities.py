@@ -1,15 +1,16 @@
-"""What letters of a group have in common, on real stores."""
+"""What letters have in common, saved views and numbers by hour, on real stores."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.model.errors import InvalidInput, NoSuchGroup, NoSuchLetter
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, NoSuchGroup, NoSuchLetter
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -84,3 +85,27 @@ async def test_what_is_not_there_is_refused(dlq: DeadLetterQueue) -> None:
         await dlq.letters.contrasts("none")
     with pytest.raises(InvalidInput, match="2 to 1000"):
         await dlq.groups.commonalities("v1:none", sample=1)
+
+
+async def test_views_and_numbers_by_hour(dlq: DeadLetterQueue) -> None:
+    now = dlq.clock.now()
+    await dlq.context.letters.write(
+        [
+            make_letter(task_id="a", created_at=now, failed_at=now, updated_at=now),
+            make_letter(task_id="b", created_at=now - timedelta(hours=2), status="exhausted", exhausted_at=now),
+            make_letter(task_id="c", created_at=now - timedelta(hours=2), status="completed", completed_at=now),
+        ]
+    )
+    trend = await dlq.trends.by_hour(3)
+    assert [(each.arrived, each.completed, each.exhausted) for each in trend.hours] == [(2, 0, 0), (0, 0, 0), (1, 1, 1)]
+
+    seen = await dlq.views.save("Old", "age>1h is:open", by="ann")
+    await dlq.views.save("All", "is:open", by="ann", place=2)
+    newer = await dlq.views.save("Old", "age>1h", by="bo", base=seen)
+    with pytest.raises(ChangedMeanwhile):
+        await dlq.views.save("Old", "is:closed", by="ann", base=seen)
+    assert [(view.name, view.text) for view in await dlq.views.list()] == [("Old", "age>1h"), ("All", "is:open")]
+    found = await dlq.letters.find(dlq.search.query(newer.text))
+    assert sorted(letter.task_id for letter in found.items) == ["b", "c"]
+    await dlq.views.delete("Old", by="bo", base=newer)
+    assert [view.name for view in await dlq.views.list()] == ["All"]

@@ -15,6 +15,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
 from mahavishnu.core.dlq_integration import CaptureOutcome
 from mahavishnu.core.queue.claims import Claim
+from mahavishnu.core.queue.trends import HourCounts
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Delay, FailedRetry, intervals
@@ -39,6 +40,7 @@ from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
 from mahavishnu.model.query_completion import Suggestions
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
+from mahavishnu.model.views import SavedView
 from mahavishnu.stores.base import (
     Cell,
     Collection,
@@ -246,6 +248,8 @@ async def a_users_services(dlq: DeadLetterQueue) -> None:
     assert_type(await dlq.groups.list(state="new", sort="growth"), GroupPage)
     assert_type(dlq.search.query("status:exhausted"), Query)
     assert_type(await dlq.search.suggest("sta"), Suggestions)
+    assert_type(await dlq.views.save("mine", "is:open", by="ann"), SavedView)
+    assert_type((await dlq.trends.by_hour()).hours, tuple[HourCounts, ...])
     assert_type(await dlq.claims.claim("w", limit=5), list[Claim])
     assert_type(await dlq.runs.start("redrive", status="exhausted", by="ann"), BulkRun)
     assert_type(await dlq.audit.list(actor="ann"), Page[AuditEntry])

@@ -281,16 +281,22 @@ def redrive(
     dlq_reason: Annotated[
         str | None, typer.Option("--dlq-reason", help="Only those that died for this reason, such as expired.")
     ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="QUERY", help="Only those that this query means.")
+    ] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="QUEUE", help="Not to where they came from.")] = None,
     reason: Reason = None,
     project: Project = None,
     json: AsJson = False,
 ) -> None:
     """Send the items of a dead queue back to the queues that they came from."""
-    given = {"text": text, "reason": dlq_reason and [dlq_reason]}
+    from mahavishnu.model.query_text import names_in
+
+    names_in(where or "")  # raises what is wrong with it, and shows where
+    given = {"text": text, "reason": dlq_reason and [dlq_reason], "q": (where or "").strip() or None}
     filters = {name: value for name, value in given.items() if value is not None}
     if sum((bool(item), everything, bool(filters))) != 1:
-        raise InvalidInput("say which items: --item ITEM, --text or --dlq-reason, or --all")
+        raise InvalidInput("say which items: --item ITEM, --text, --dlq-reason or --where, or --all")
 
     async def converse(api: Connection) -> None:
         body = api.with_actor(ids=item or None, filter=filters or None, to=to, notes=reason)

@@ -23,7 +23,10 @@ def test_a_queue_from_its_beginning_to_its_dead_queue_and_back(run: Run) -> None
     assert run("queue", "redrive", "dead").code == 2
     assert run("queue", "redrive", "dead", "--text", "nothing of it").out == "0 items sent back\n"
     assert run("queue", "redrive", "dead", "--dlq-reason", "expired", "--text", "boom").out == "0 items sent back\n"
-    assert run("queue", "redrive", "dead", "--text", "boom").out == "1 item sent back\n"
+    assert run("queue", "redrive", "dead", "--where", " ").code == 2
+    assert run("queue", "redrive", "dead", "--where", "text:boom -text:boom").out == "0 items sent back\n"
+    assert run("queue", "redrive", "dead", "--where", "statsu:x").code == 2
+    assert run("queue", "redrive", "dead", "--text", "boom", "--where", "age<1d").out == "1 item sent back\n"
     (lease,) = run("queue", "lease", "q").json
     assert run("queue", "ack", "q", lease["item"]["id"], "--token", lease["token"]).code == 0
     shown = run("queue", "show", "q").out
