@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.lifecycle import Lifecycle
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchTask, StoreUnavailable
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.clock import START
+from tests.unit.core.queue.test_task_archiving import with_many_moves
 from tests.unit.queues import letter_of, sound
 
 NewQueue = Callable[..., DeadLetterQueue]
@@ -203,3 +206,32 @@ async def test_2500_letters_killed_in_the_second_batch(new_queue: NewQueue, cloc
     assert await in_archive(queue) == names
     assert (await sound(queue))["lifetime_stats"] == before
     assert clock.now() > START
+
+
+async def test_tasks_are_archived_and_exported_with_their_letters(new_queue: NewQueue, clock: ManualClock) -> None:
+    queue = new_queue(tasks_days=9, analytics_export=True)
+    task, moves = await with_many_moves(queue)
+    handed = (await Lifecycle(queue.context).create("handed over")).task_id
+    await Lifecycle(queue.context).move_to_dlq(handed, by="ann")
+    await queue.letters.resolve(handed)
+    clock.advance(LATER)
+    done = await queue.archive.run(dry_run=False)
+    assert (done.tasks_archived, done.lifecycle_tasks_archived, done.failed) == (1, 2, {})
+    case = await queue.archive.show_task(task.task_id)
+    assert (case.task, case.transitions) == (task, list(moves))
+    assert [each.task_id for each in (await queue.archive.show(handed)).tasks] == [handed]
+    step = await queue.archive.begin_export()
+    (line,) = [line async for line in queue.archive.export(0, step)]
+    assert json.loads(line)["task_id"] == handed
+    (month,) = [each.partition.name for each in await queue.archive.partitions()]
+    await queue.archive.detach(month)
+    with pytest.raises(NoSuchTask):
+        await queue.archive.show_task(task.task_id)
+    with pytest.raises(StoreUnavailable, match=month):
+        _ = [line async for line in queue.archive.export(0, step)]
+    await queue.archive.attach(month)
+    assert (await queue.archive.show_task(handed)).letter is not None
+    assert [line async for line in queue.archive.export(0, step)] == [line]
+    await queue.archive.detach(month)
+    await queue.archive.drop(month)
+    assert await queue.archive.partitions() == []
