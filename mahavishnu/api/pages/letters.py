@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -10,19 +10,23 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.pages.console import show
-from mahavishnu.api.pages.frame import Link, Number
+from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Link, Number, Said
+from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.responses import as_query
 from mahavishnu.api.routes.letters import PAGE_BYTES, SORTS
-from mahavishnu.api.routing import Query, Router
+from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import LetterQuery
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import LetterCount
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.views import SavedView
 from mahavishnu.stores.base import Cursor, Page
 
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
 OPEN = "is:open"
 VIEWS = (
     ("Open", OPEN),
@@ -53,6 +57,7 @@ class LettersView:
     page: Page[DeadLetter] | None = None
     count: LetterCount | None = None
     problem: str | None = None
+    saved: Sequence[SavedView] = ()
 
     @property
     def headline(self) -> str:
@@ -99,6 +104,22 @@ async def letters_page(
         after = None if params.cursor is None else Cursor.parse(params.cursor)
         page = await dlq.letters.find(query, after, most_bytes=PAGE_BYTES)
     except InvalidQuery as problem:
-        return await show(request, "letters.html", LettersView(q, params, problem=str(problem)), status=422)
-    count = await dlq.search.count(query)
-    return await show(request, "letters.html", LettersView(q, params, page, count))
+        saved = await read_or_none(dlq.views.list()) or ()
+        return await show(request, "letters.html", LettersView(q, params, None, None, str(problem), saved), status=422)
+    count, saved = await dlq.search.count(query), await read_or_none(dlq.views.list()) or ()
+    return await show(request, "letters.html", LettersView(q, params, page, count, None, saved))
+
+
+@router.post("/letters/views")
+async def save_view(
+    request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[Form, Depends(read_form)]
+) -> Response:
+    """Save a query under a name, for everybody; or delete the view of that name."""
+    name, text, by = form.text("name").strip(), form.text("q"), acting_name(actor, None)
+    if form.text("act") == "delete":
+        await dlq.views.delete(name, by=by)
+        said = f"The view {name} is deleted."
+    else:
+        await dlq.views.save(name, text, by=by, sort=form.text("sort") or "newest")
+        said = f"Saved as {name}, for everybody."
+    return console_of(request).go(request, f"letters?{urlencode({'q': text})}", Said(said))

@@ -16,6 +16,7 @@ from mahavishnu.api.pages.words import plural
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.queue.trends import Trend
 from mahavishnu.core.queue.workers import WorkerReport
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
@@ -41,6 +42,7 @@ class OverviewView:
     workers: Sequence[WorkerReport] | None
     runs: Sequence[BulkRun] | None
     stale: Sequence[StaleRow] | None
+    trend: Trend | None
 
     @property
     def headline(self) -> str:
@@ -59,6 +61,16 @@ class OverviewView:
     def how_many(self, attention: Attention) -> int:
         """How many groups need so much of it."""
         return sum(need.attention is attention for need in self.needs)
+
+    @property
+    def busiest(self) -> int:
+        """The most letters that any hour has on one side of the chart."""
+        hours = self.trend.hours if self.trend else ()
+        return max((max(hour.arrived, hour.completed + hour.exhausted) for hour in hours), default=0)
+
+    def in_all(self, name: str) -> int:
+        """The sum of one number over all hours."""
+        return sum(getattr(hour, name) for hour in self.trend.hours) if self.trend else 0
 
     @property
     def by_themselves(self) -> int:
@@ -82,15 +94,16 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
 async def read_overview(dlq: DeadLetterQueue) -> OverviewView:
     """All that the start page shows."""
     await dlq.open()
-    groups, numbers, workers, runs, stale = await asyncio.gather(
+    groups, numbers, workers, runs, stale, trend = await asyncio.gather(
         read_or_none(dlq.groups.list(limit=MOST_RANKED)),
         read_or_none(dlq.get_statistics()),
         read_or_none(dlq.workers.list()),
         read_or_none(_runs(dlq)),
         read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
+        read_or_none(dlq.trends.by_hour()),
     )
     needs = rank_needs(groups.items, dlq.clock.now()) if groups else ()
-    return OverviewView(groups, needs, numbers, workers, runs, stale)
+    return OverviewView(groups, needs, numbers, workers, runs, stale, trend)
 
 
 async def read_or_none(read: Awaitable[T]) -> T | None:

@@ -185,6 +185,18 @@ async def test_a_query_that_is_wrong_says_what_was_meant(api: ApiHarness) -> Non
     assert page.status_code == 422 and "did you mean status" in page.text and 'value="statsu:pending"' in page.text
 
 
+async def test_a_view_is_saved_for_everybody_and_deleted(guarded_api: ApiHarness) -> None:
+    refused = await post(guarded_api, "/letters/views", "viewer", name="Orders", q="adapter:orders")
+    assert refused.status_code == 403
+    saved = await post(guarded_api, "/letters/views", "operator", name="Orders", q="adapter:orders age>1h")
+    assert saved.headers["location"] == "../letters?q=adapter%3Aorders+age%3E1h"
+    page = (await guarded_api.client.get("/letters", headers={**HTML, **bearer("viewer")})).text
+    assert '<a href="letters?q=adapter%3Aorders%20age%3E1h">Orders</a>' in page
+    assert (await post(guarded_api, "/letters/views", "operator", name="Orders", q="statsu:x")).status_code == 422
+    await post(guarded_api, "/letters/views", "operator", name="Orders", q="", act="delete")
+    assert await guarded_api.dlq.views.list() == []
+
+
 async def test_the_next_page_keeps_the_query(api: ApiHarness) -> None:
     for number in range(5):
         await keep(api, f"order-{number}")
