@@ -20,7 +20,6 @@ from mahavishnu.core.queue.operations import Act, LetterOperations
 from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
-from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.engine.store_session import store_for
@@ -84,7 +83,7 @@ class DeadLetterQueue:
         self.context.session.shutdown = self.shutdown
         self.audit = self.context.audit
         if observability_manager is not None:
-            self.context.events.listen(reporting_to(observability_manager))
+            self.telemetry.report_to(observability_manager)
 
     def in_namespace(self, namespace: str) -> DeadLetterQueue:
         """The same queue for letters of another namespace: to look at them, and for what people decide about them.

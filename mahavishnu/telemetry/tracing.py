@@ -7,6 +7,7 @@ captures or runs letters hears of it.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER
+from mahavishnu.model.log_events import log_event
 
 log = logging.getLogger(__name__)
 TRACEPARENT = "traceparent"  # in a letter's metadata, as W3C writes it: what the caller's span was
@@ -148,6 +150,44 @@ class _OpenSpan(AttemptSpan):
     def note_outcome(self, error: BaseException | str | None) -> None:
         if error is not None:
             self._tracing.end_in_error(self._span, error)
+
+
+class ManagerTracing(Tracing):
+    """Has an observability manager put a span around each attempt, inside of what another tracing does."""
+
+    def __init__(self, manager: Any, inner: Tracing) -> None:
+        self._manager, self._inner = manager, inner
+
+    def traceparent(self) -> str | None:
+        return self._inner.traceparent()
+
+    def note_event(self, event: Event) -> None:
+        self._inner.note_event(event)
+
+    @contextmanager
+    def attempt(self, letter: DeadLetter) -> Iterator[AttemptSpan]:
+        with self._inner.attempt(letter) as span:
+            manager_span = self._start(letter)
+            try:
+                yield span
+            finally:
+                self._end(manager_span, sys.exc_info())
+
+    def _start(self, letter: DeadLetter) -> AbstractContextManager[Any] | None:
+        try:
+            started: AbstractContextManager[Any] = self._manager.start_span("dlq.attempt", dict(_attributes(letter)))
+            started.__enter__()
+        except Exception:
+            log.exception("the observability manager could not start a span", extra=log_event("telemetry.failed"))
+            return None
+        return started
+
+    def _end(self, span: AbstractContextManager[Any] | None, raised: Any) -> None:
+        try:
+            if span is not None:
+                span.__exit__(*raised)
+        except Exception:
+            log.exception("the observability manager could not end a span", extra=log_event("telemetry.failed"))
 
 
 def _attributes(letter: DeadLetter) -> Mapping[str, Any]:

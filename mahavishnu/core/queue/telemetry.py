@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.engine.breaker import OTHER, CircuitState
+from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.group import CLOSED
 from mahavishnu.model.ids import DEFAULT_QUEUE
@@ -19,6 +20,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import GROUPS
 from mahavishnu.telemetry.catalogue import BY_COUNT, BY_LIFETIME, METRICS
 from mahavishnu.telemetry.meters import MetricFamily, Reading
+from mahavishnu.telemetry.tracing import ManagerTracing
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -54,10 +56,17 @@ class Telemetry:
         return ProcessCollector(self.count_here).register(REGISTRY if registry is None else registry)
 
     def report_to(self, manager: Any) -> None:
-        """Report each change of a counter, and each value of a histogram, to `manager.record_metric`.
+        """Tell an observability manager what happens here, as far as it has the methods. What it raises is logged.
 
-        It is called with `(name, value, labels)` in a thread of its own. What it raises is logged.
+        `log_info` and `log_error` hear of each event, as `(message, attributes)`; `record_metric` of each change of a
+        counter and each value of a histogram, as `(name, value, labels)`: both in a thread of their own. Around each
+        attempt the context manager is entered that `start_span(name, attributes)` returns.
         """
+        self._context.events.listen(reporting_to(manager))
+        if hasattr(manager, "start_span"):
+            self._context.tracing = ManagerTracing(manager, self._context.tracing)
+        if not hasattr(manager, "record_metric"):
+            return
         listener = self._context.events.queue(
             lambda reading: manager.record_metric(reading.name, reading.value, dict(reading.labels))
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -85,28 +87,38 @@ async def test_a_registry_hears_no_error_of_ours(
 class Manager:
     """An observability manager that raises at every call."""
 
-    def __init__(self) -> None:
+    def __init__(self, raises_at_start: bool) -> None:
         self.heard: list[str] = []
+        self.raises_at_start = raises_at_start
 
     def record_metric(self, name: str, value: float, labels: dict[str, str]) -> None:
         self.heard.append(name)
         raise RuntimeError("no connection")
 
-    def log_info(self, message: str, attributes: object) -> None:
+    def log_info(self, message: str, attributes: dict[str, object]) -> None:
+        self.heard.append(f"{attributes['event']} {attributes['task_id']}")
         raise RuntimeError("no connection")
 
     log_error = log_info
 
+    @contextmanager
+    def start_span(self, name: str, attributes: dict[str, object]) -> Iterator[None]:
+        self.heard.append(f"{name} {attributes['mahavishnu.task_id']}")
+        if self.raises_at_start:
+            raise RuntimeError("no connection")
+        yield
+        raise RuntimeError("no connection")
 
-async def test_an_observability_manager_that_raises_disturbs_nobody() -> None:
-    manager, clock = Manager(), ManualClock()
+
+@pytest.mark.parametrize("raises_at_start", [True, False])
+async def test_an_observability_manager_that_raises_disturbs_nobody(raises_at_start: bool) -> None:
+    manager, clock = Manager(raises_at_start), ManualClock()
 
     async def callback(task: object, repos: list[str]) -> str:
         return "done"
 
     options = QueueOptions(callback=callback, limits=Limits(concurrency=1))
     async with DeadLetterQueue(observability_manager=manager, clock=clock, options=options) as dlq:
-        dlq.telemetry.report_to(manager)
         await dlq.enqueue("wf", {}, [], "connection reset")
         clock.advance(3600)
         assert await dlq.run_due() == 1
@@ -114,6 +126,7 @@ async def test_an_observability_manager_that_raises_disturbs_nobody() -> None:
     assert letter is not None
     assert str(letter.status) == "completed"
     assert {"mahavishnu_captures_total", "mahavishnu_attempts_total", DURATION} <= set(manager.heard)
+    assert {"dlq.captured wf", "dlq.retry.succeeded wf", "dlq.attempt wf"} <= set(manager.heard)
 
 
 def test_the_core_counts_without_prometheus_client_and_opentelemetry() -> None:
