@@ -82,6 +82,15 @@ def local_path(app: MahavishnuApp) -> str:
     return repr(store.local)
 
 
+def why_no_api(app: MahavishnuApp) -> str | None:
+    """What is said of the keys of sessions where the API cannot be made, in short."""
+    try:
+        api_of(queue_of(app), app.config)
+    except InvalidInput as problem:
+        return "at least" if "at least" in str(problem) and "session_keys" in str(problem) else str(problem)
+    return None
+
+
 def listening(app: MahavishnuApp) -> str:
     """Where the server listens, or tries to: somebody else may have the port."""
     try:
@@ -237,6 +246,7 @@ REACHES: dict[str, Reach] = {
     "server.viewers": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.VIEWER)),
     "server.operators": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.OPERATOR)),
     "server.admins": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.ADMIN)),
+    "server.session_keys": Reach(["too-short"], why_no_api, "at least"),
     "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
     "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),
     "telemetry.log_format": Reach("json", lambda app: log_format_of(app.config, None)),
