@@ -35,7 +35,7 @@ async def check_numbers(store: Store) -> None:
             await dlq.enqueue(f"net-{number}", {}, ["api"], "connection reset", queue="mail")
         await dlq.enqueue("bad", {}, ["api"], "no such column", "never", error_category="validation")
         letter = await dlq.get_task("bad")
-        assert letter is not None
+        assert letter is not None and letter.fingerprint is not None
         await dlq.groups.update(letter.fingerprint, by="ann", state="resolved")
         await dlq.letters.resolve("bad", by="ann")
         clock.advance(3600)
