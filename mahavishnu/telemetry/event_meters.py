@@ -14,6 +14,7 @@ _CAPTURES = {
 }
 _CATEGORIES = frozenset(map(str, ErrorCategory))
 _SECONDS_PER_MINUTE = 60
+_MOST_SENT_BACK = 10_000
 
 
 class EventMeters:
@@ -53,6 +54,8 @@ class EventMeters:
             return
         if name is EventName.RETRY_STARTED:
             if letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT:
+                if len(self._sent_back) >= _MOST_SENT_BACK:  # of runs that ended elsewhere nothing is heard
+                    self._sent_back.clear()
                 self._sent_back.add(letter.entry_id)
             return
         outcome = "succeeded"
