@@ -271,7 +271,9 @@ class Archiving:
 
     async def _is_in_another(self, entry_id: str, at_key: DeadLetter | None) -> bool:
         """Whether a later letter under its key is in the archive and has this one as a former letter."""
-        later = [] if at_key is None else [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
+        if at_key is None or at_key.entry_id == entry_id:
+            return False
+        later = [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
         for copies in (await self._places.find_copies(later)).values():
             if any(former.entry_id == entry_id for copy in copies for former in copy.read_former()):
                 return True
