@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest_asyncio
 import uvicorn
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from mahavishnu.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -32,6 +32,7 @@ ARGUMENTS = [
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text() + "\n;0"
 AXE_RUN = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map(
     each => each.id + ": " + each.nodes.map(node => node.target.join(" ")).slice(0, 3).join(", "))"""
+expect.set_options(timeout=20_000)  # milliseconds; a machine that does much else is slow, and not wrong
 TOKENS = {"vic": "look-1", "ann": "act-22", "ada": "delete-333"}
 
 

@@ -100,7 +100,7 @@
   };
   const press = (selector) => {
     const found = document.querySelector(selector);
-    if (found && !found.disabled) { found.focus(); if (found.matches("button, a, summary")) found.click(); return true; }
+    if (found && !found.disabled) { found.focus(); if (found.matches("button, a, summary, input[type=checkbox]")) found.click(); return true; }
     return false;
   };
   let going = 0;
@@ -124,6 +124,8 @@
       "j": () => { moveTo(1); return true; },
       "k": () => { moveTo(-1); return true; },
       "x": () => { const box = row?.querySelector("input[type=checkbox]"); if (box) box.click(); return !!box; },
+      "a": () => press("[data-all]"),
+      "y": () => press(".copied > button"),
       "?": () => { const keys = document.getElementById("keys"); if (keys && !keys.open) keys.showModal(); return !!keys; },
     };
     const done = Object.hasOwn(acts, event.key) ? acts[event.key]() : press(`[data-key="${CSS.escape(event.key)}"]`);
