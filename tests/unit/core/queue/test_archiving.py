@@ -23,7 +23,7 @@ from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ArchivedLetter, archive_kind
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
-from mahavishnu.testing import FaultyStore, turn
+from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
@@ -202,38 +202,6 @@ async def test_a_former_letter_that_goes_by_itself_meanwhile_is_archived_once(an
     assert sorted(found) == sorted(entries.values())
     assert [each async for each in scan(latest.store.collection(HISTORY), Query())] == []
     await sound(latest)
-
-
-async def test_who_archives_an_earlier_state_does_not_write_over_the_copy_of_a_later_one(any_house: House) -> None:
-    """The later one was compared already, and its letter leaves next: its copy would be taken back as a useless one."""
-    stale, other = any_house.queue(), any_house.queue(retention=RetentionRules(0))
-    await stale.enqueue("wf", {}, [], "boom", max_retries=0)
-    await stale.letters.fail("wf")
-    entry_id = (await letter_of(stale, "wf")).entry_id
-    any_house.clock.advance(LATER)
-    stale.context.retention = other.context.retention = RetentionRules(0, permanently_failed_days=0)
-
-    async def change_and_archive(call: Call) -> None:
-        await other.letters.redrive("wf")
-        await other.letters.resolve("wf")
-        any_house.clock.advance(1)
-
-        async def write_the_stale_copy(call: Call) -> None:
-            stale_may_write.set()
-            for _ in range(50):
-                await turn()
-
-        any_house.faults.before("write", write_the_stale_copy, kind=LETTERS, times=1)
-        other_archives.append(asyncio.create_task(other.archive.run(dry_run=False)))
-        await stale_may_write.wait()
-
-    stale_may_write, other_archives = asyncio.Event(), list[asyncio.Task[object]]()
-    any_house.faults.before("write", change_and_archive, keys=[entry_id], kind=archive_kind(MONTH), times=1)
-    await stale.archive.run(dry_run=False)
-    await asyncio.gather(*other_archives)
-    case = await stale.archive.show("wf")
-    assert case.letter.resolution.status == "manually_resolved"
-    await sound(stale)
 
 
 async def test_the_month_is_that_of_the_end_also_after_midnight(any_house: House) -> None:
