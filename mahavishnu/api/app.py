@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu import __version__
-from mahavishnu.api.auth import Access, Viewer
+from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.pages import LINKS, PAGES
@@ -105,6 +105,7 @@ def create_app(
     access = access or Access()
     sessions = Sessions(access, dlq.clock, session_keys)
     api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
+    api.state.views = QueueViews(dlq)
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys), LoginThrottle()
     api.state.live = events.LiveFeed(dlq)
     for resource in (
@@ -152,7 +153,7 @@ def create_app(
 async def server_info(request: Request, actor: Viewer) -> Response:
     """Its version, and the paths of the API, of its description and of its health; to a browser, the overview."""
     if wants_page(request.scope):
-        return await show_overview(request, request.app.state.dlq)
+        return await show_overview(request, await get_own_queue(request))
     mounted_at = request.scope.get("root_path", "")
     openapi = str(request.app.openapi_url)
     paths = {"api": openapi.rpartition("/")[0], "openapi": openapi, "health": "/readyz"}

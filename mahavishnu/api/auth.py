@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,7 +18,9 @@ from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.addresses import is_loopback
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
 
+_MOST_VIEWS = 1000
 ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
 
 
@@ -32,10 +35,38 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Whoever sends a request."""
+    """Whoever sends a request. Without a `principal` they may do everything: there are no tokens."""
 
     name: str
     role: Role
+    principal: Principal | None = None
+
+    @property
+    def sees(self) -> object:
+        """The same for actors who are shown the same."""
+        return None if self.principal is None else (self.principal.scope, self.principal.sees_payloads)
+
+    @classmethod
+    def of(cls, principal: Principal) -> Actor:
+        """The actor that a principal is; the role is the least one that has a permission like theirs."""
+        may = principal.permissions
+        if not may.isdisjoint((Permission.DELETE, Permission.CONFIGURE)):
+            return cls(principal.name, Role.ADMIN, principal)
+        acts = not may.isdisjoint((Permission.RETRY, Permission.EDIT))
+        return cls(principal.name, Role.OPERATOR if acts else Role.VIEWER, principal)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What somebody may do less than their role, and what they see: None means all."""
+
+    permissions: frozenset[Permission] | None = None
+    scope: Scope = field(default_factory=Scope)
+
+    def principal(self, name: str, role: str) -> Principal:
+        """Somebody of this role, within the limit."""
+        may = ROLE_PERMISSIONS[role]
+        return Principal(name, may if self.permissions is None else may & self.permissions, self.scope, role)
 
 
 @dataclass(frozen=True)
@@ -45,8 +76,18 @@ class Access:
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, viewers: Mapping[str, str], operators: Mapping[str, str], admins: Mapping[str, str]) -> Access:
-        """From the token of each name. Raises InvalidInput for a token that is empty or means two people."""
+    def of(
+        cls,
+        viewers: Mapping[str, str],
+        operators: Mapping[str, str],
+        admins: Mapping[str, str],
+        limits: Mapping[str, Limit] | None = None,
+    ) -> Access:
+        """From the token of each name, and what their role is limited to.
+
+        Raises InvalidInput for a token that is empty or means two people, and for limits of somebody without a token.
+        """
+        limits = dict(limits or {})
         tokens: dict[bytes, Actor] = {}
         for role, people in ((Role.VIEWER, viewers), (Role.OPERATOR, operators), (Role.ADMIN, admins)):
             for name, token in people.items():
@@ -56,7 +97,10 @@ class Access:
                     raise InvalidInput(
                         f"the token of {role.name.lower()} {name!r} is empty, or somebody else's as well"
                     )
-                tokens[_digest(token)] = Actor(name, role)
+                limit = limits.get(name, Limit())
+                tokens[_digest(token)] = Actor.of(limit.principal(name, role.name.lower()))
+        if unknown := limits.keys() - viewers.keys() - operators.keys() - admins.keys():
+            raise InvalidInput(f"server.limits names {', '.join(sorted(unknown))}, who have no token")
         return cls(tokens)
 
     def check_address(self, host: str) -> None:
@@ -116,9 +160,29 @@ def _digest(token: str) -> bytes:
 
 
 async def get_own_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
-    """The queue that this API serves."""
-    queue: DeadLetterQueue = request.app.state.dlq
-    return queue
+    """The queue that this API serves, as who asks sees it."""
+    views: QueueViews = request.app.state.views
+    return views.of(request.scope["actor"])
+
+
+class QueueViews:
+    """The queue as each of those sees it who ask; made once, because the services of a queue remember things."""
+
+    def __init__(self, dlq: DeadLetterQueue) -> None:
+        self._dlq = dlq
+        self._views: OrderedDict[Principal, DeadLetterQueue] = OrderedDict()
+
+    def of(self, actor: Actor) -> DeadLetterQueue:
+        """The queue as the actor sees it."""
+        if (principal := actor.principal) is None:
+            return self._dlq
+        view = self._views.get(principal)
+        if view is None:
+            view = self._views[principal] = self._dlq.for_actor(principal)
+            while len(self._views) > _MOST_VIEWS:
+                self._views.popitem(last=False)
+        self._views.move_to_end(principal)
+        return view
 
 
 async def get_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
@@ -139,7 +203,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
         if actor.role < role:
             what = request.scope["request_path"]
             why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
-            dlq = await get_own_queue(request)
+            dlq: DeadLetterQueue = request.app.state.dlq
             await dlq.audit.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, f"{action} {why}")
         return actor

@@ -33,6 +33,7 @@ from mahavishnu.model.errors import (
     MahavishnuError,
     NoSuchLetter,
     NotDue,
+    PermissionDenied,
     QueueFull,
     ReadTimeout,
     StoreError,
@@ -61,6 +62,7 @@ class Problem(BaseModel):
 
 # The first class that fits decides.
 _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
+    (PermissionDenied, 403, "forbidden"),
     (NoSuchLetter, 404, "no-such-letter"),
     (LookupError, 404, "not-found"),
     (ChangedMeanwhile, 412, "changed-meanwhile"),

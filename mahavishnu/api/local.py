@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Access
+from mahavishnu.api.auth import Access, QueueViews
 from mahavishnu.api.errors import on_own_error, problem, problem_for_request
 from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
 from mahavishnu.api.routing import API, InvalidRequest, Router, arguments
@@ -42,7 +42,7 @@ class LocalApi:
     """An ASGI app that imports the routes of a resource when they are first asked for."""
 
     def __init__(self, dlq: DeadLetterQueue, *, via: str, max_body_bytes: int) -> None:
-        self.state = SimpleNamespace(dlq=dlq, live=None)
+        self.state = SimpleNamespace(dlq=dlq, live=None, views=QueueViews(dlq))
         self._app: App = ApiMiddleware(
             self._respond, dlq=dlq, access=Access(), max_body_bytes=max_body_bytes, via=via, shared=()
         )

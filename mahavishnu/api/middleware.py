@@ -150,7 +150,7 @@ class ApiMiddleware:
 
     async def _send_shared(self, scope: Scope, send: Send) -> None:
         """Answer all clients that send the same request at the same time from one read."""
-        request = (scope.get("root_path", ""), scope["path"], scope["query_string"])
+        request = (scope.get("root_path", ""), scope["path"], scope["query_string"], scope["actor"].sees)
         response = await self._reads.get(request, partial(_complete_response, self._app, scope))
         await send({"type": "http.response.start", "status": response.status, "headers": [*response.headers]})
         await send({"type": "http.response.body", "body": response.body})

@@ -24,6 +24,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.namespaces import acting_namespace, written_namespace
+from mahavishnu.model.permissions import acts_of_run
 from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, require_query
 from mahavishnu.model.query_json import query_to_json
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
@@ -78,6 +79,8 @@ class BulkRuns:
         """
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        for act in acts_of_run(run.verb, run.patch is not None):
+            await self._context.require(act, f"run:{run.run_id}")
         run = _with_options(run, ramp, max_per_second, stop_percent)
         return await preview_run(self._context, run, create=create)
 
@@ -113,6 +116,8 @@ class BulkRuns:
         """
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        for act in acts_of_run(run.verb, run.patch is not None):
+            await self._context.require(act, f"run:{run.run_id}")
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
         if run.patch is not None:
             require_clear_patch(self._context.letter_factory.encryption, run.patch.value)
@@ -239,7 +244,7 @@ class BulkRuns:
         return BulkRun(
             run_id=new_entry_id(now),
             verb=name,
-            query=Json.of(query_to_json(meant), "query"),
+            query=Json.of(query_to_json(self._context.restrict(meant)), "query"),
             patch=edit.patch if edit else None,
             by="",
             created_at=created,

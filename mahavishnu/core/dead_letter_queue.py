@@ -33,6 +33,7 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
 from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
@@ -65,6 +66,8 @@ class DeadLetterQueue:
     <ErrorCategory.NETWORK: 'network'>
     """
 
+    home: DeadLetterQueue | None = None  #: whose letters these are, seen by somebody or in another namespace
+
     def __init__(
         self,
         max_size: int = 10_000,
@@ -86,16 +89,17 @@ class DeadLetterQueue:
             self.telemetry.report_to(observability_manager)
 
     def in_namespace(self, namespace: str) -> DeadLetterQueue:
-        """The same queue for letters of another namespace: to look at them, and for what people decide about them.
+        """The same queue for letters of another namespace, which its own apps run. Raises InvalidInput for no name."""
+        return self if namespace == self.namespace else self._with(self.context.in_namespace(namespace))
 
-        They are run by the apps whose `dlq_namespace` it is. Raises InvalidInput for what is no name.
-        """
-        if namespace == self.context.namespace:
-            return self
+    def for_actor(self, principal: Principal) -> DeadLetterQueue:
+        """The same queue as somebody sees it; what they may not do raises PermissionDenied, and is in the audit."""
+        return self._with(self.context.for_actor(principal))
+
+    def _with(self, context: QueueContext) -> DeadLetterQueue:
         other = DeadLetterQueue.__new__(DeadLetterQueue)
-        other.observability = self.observability
-        other.context = self.context.in_namespace(namespace)
-        other.audit = other.context.audit
+        other.observability, other.context, other.audit = self.observability, context, context.audit
+        other.home = self.home or self
         return other
 
     @property
@@ -121,7 +125,7 @@ class DeadLetterQueue:
     runs = cached_property(lambda self: services.make_runs(self.context))
     workers = cached_property(lambda self: services.make_workers(self.context))
     closing = cached_property(lambda self: services.make_closing(self.context))
-    queues = cached_property(lambda self: services.make_queues(self.context))
+    queues = cached_property(lambda self: services.make_queues(self))
     domain_events = cached_property(lambda self: services.make_domain_events(self.context))
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
@@ -155,10 +159,7 @@ class DeadLetterQueue:
         self.context.capacities.max_size = value
 
     async def open(self) -> Self:
-        """Make the store ready; doing it twice is doing it once. Raises what the store raises.
-
-        One event loop after the other may use a queue. Raises MahavishnuError while another one is running.
-        """
+        """Make the store ready; twice is once. Raises what the store raises, MahavishnuError in a second event loop."""
         await self.context.open()
         return self
 
@@ -242,6 +243,7 @@ class DeadLetterQueue:
             adapter=adapter,
             payload_types=Json.of(require_types(payload_types)) if payload_types else EMPTY,
         )
+        await self.context.audit.require("enqueue", f"letter:{task_id}", namespace)
         return (await self.intake.enqueue(request, error, error_category)).letter
 
     # --- letters are read
@@ -263,7 +265,7 @@ class DeadLetterQueue:
         letter = await get_one(self.context.letters, self.context.key(task_id, namespace, queue))
         if letter is None or (letter.status is DeadLetterStatus.ARCHIVED and not include_archived):
             return None
-        return letter
+        return self.context.show(letter)
 
     async def list_tasks(
         self,
@@ -279,11 +281,11 @@ class DeadLetterQueue:
         for a status or filter that there is not.
         """
         await self.context.open()
-        return await reads.collect(self.context.letters, reads.list_query(status, query, filters), limit)
+        return await reads.collect(self.context, reads.list_query(status, query, filters), limit)
 
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
-        await self.context.open()
+        await self.open()
         processor = self.processing.processor if self.context.is_at_home else None
         return await numbers.queue_statistics(self.context, self._ledger, processor, self.workers)
 
@@ -337,6 +339,7 @@ class DeadLetterQueue:
         InvalidInput. Refuses while a circuit is open, and while the owner of a lease that ended may still live, unless
         `force`.
         """
+        await reads.require_seen(self.context, "retry", task_id, act)
         return await self.processing.retry(task_id, force=force, **act)
 
     def configure(

@@ -49,7 +49,7 @@ class DomainEvents:
         self._logs: dict[str, EventLog] = {}
         self._subscribers: list[tuple[QueuedListener, tuple[str, ...]]] = []
         self.sources = EventSources(context, self._is_wanted, self._tell, self._store, self._note_dropped)
-        if context.is_at_home:  # others only look, and are made for each request
+        if context.is_itself:  # others only look, and are made for each request
             context.events.on_flush(self.finish)
             self.sources.listen()
 
@@ -198,6 +198,7 @@ class DomainEvents:
 
         Others than those of these `names` are left out. Raises StoreError, InvalidInput.
         """
+        await self._context.require("read", "events")
         if after is None and consumer is not None:
             position = await self.log.position(require_consumer(consumer))
             after = 0 if position is None else position.number
@@ -207,6 +208,7 @@ class DomainEvents:
 
     async def acknowledge(self, consumer: str, number: int) -> EventPosition:
         """This consumer has dealt with all events up to this number. Raises InvalidInput for one that never was."""
+        await self._context.require("events.write", f"consumer:{consumer}")
         return await self.log.acknowledge(consumer, number)
 
     async def consumers(self) -> Sequence[EventPosition]:

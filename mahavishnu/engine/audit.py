@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.payload import is_secret, redact
 from mahavishnu.model.clock import Clock, instant
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, PermissionDenied, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
     DELETED_VALUE,
     AuditedState,
@@ -28,12 +28,15 @@ from mahavishnu.model.events import (
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import MASK
-from mahavishnu.model.namespaces import require_namespace, written_namespace
+from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace, written_namespace
+from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
 
 log = logging.getLogger(__name__)
+MayAct: TypeAlias = Callable[[str, str], Awaitable[bool]]
+"""Whether somebody of this name may do this: the rule of an application, asked besides the permissions."""
 _acting: ContextVar[tuple[str | None, str]] = ContextVar("mahavishnu_acting", default=(None, "python"))
 _NEWEST_FIRST = (Sort("at", descending=True), Sort("entry_id", descending=True))
 _TRIES = 5
@@ -84,14 +87,19 @@ class AuditLog:
         open_store: Callable[[], Awaitable[object]],
         redact_keys: Callable[[], Sequence[str]],
         namespace: str = DEFAULT_NAMESPACE,
+        principal: Principal | None = None,
+        may: MayAct | None = None,
     ) -> None:
         """`open_store` is awaited before the store is used; values under `redact_keys` are masked in entries.
 
-        Entries are about letters of `namespace`, unless they name another one; those of `*` are only read.
+        Entries are about letters of `namespace`, unless they name another one; those of `*` are only read. With a
+        `principal`, only what that one may do is done, and only if `may` agrees.
         """
         self._store, self._clock, self._open, self._redact_keys = store, clock, open_store, redact_keys
         self._namespace = namespace
-        self._entries = NamespaceRecords(store.collection(AUDIT), namespace, default_is_none=True)
+        self.principal, self._may = principal, may
+        scope = principal.scope if principal else None
+        self._entries = NamespaceRecords(store.collection(AUDIT), namespace, True, scope, frozenset({"namespace"}))
         self._letters, self._history = store.collection(LETTERS), store.collection(HISTORY)
 
     async def list(
@@ -129,15 +137,34 @@ class AuditLog:
         page = await self._entries.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
         return replace(page, degraded=page.degraded or unseen)
 
-    async def record_denial(self, actor: str, role: str | None, action: str, subject: str, why: str) -> AuditEntry:
+    async def record_denial(
+        self, actor: str, role: str | None, action: str, subject: str, why: str, where: str | None = None
+    ) -> AuditEntry:
         """Write an entry of action `denied`: somebody tried what they may not do. Raises StoreError."""
         await self._open()
-        entry = self._entry("denied", subject, actor, None)
+        entry = self._entry("denied", subject, actor, None, where=where)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
         stored = await write_one(self._entries, refused)
         if stored is None:
             raise _exists(refused)
         return stored
+
+    async def require(self, action: str, subject: str, where: str | None = None) -> None:
+        """Raise PermissionDenied, once that is written down, if the principal may not do this. Raises StoreError.
+
+        This is the one place where it is asked who may do what; without a principal the application itself acts.
+        """
+        who = self.principal
+        if who is None:
+            return
+        namespace = self._namespace if where is None else where
+        why = who.why_not(action, None if namespace == ALL_NAMESPACES else namespace)
+        if why is None and self._may is not None:
+            why = await _refusal(self._may, who.name, action)
+        if why is not None:
+            where = DEFAULT_NAMESPACE if namespace == ALL_NAMESPACES else namespace
+            await self.record_denial(who.name, who.role, action, subject, why, where)
+            raise PermissionDenied(action, why)
 
     async def forget_contents(self, subject: str) -> None:
         """Take out of the entries about a subject what they say of its contents; who did what stays. Raises StoreError.
@@ -193,6 +220,7 @@ class AuditLog:
         With an `entry_id` of its own, an act that another process begins again is the same entry.
         """
         await self._open()
+        await self.require(action, subject, where)
         entry = self._entry(action, subject, by, reason, via, where)
         if entry_id is None:
             asked = await write_one(self._entries, entry)
@@ -258,6 +286,15 @@ class AuditLog:
             )
         except (StoreError, InvalidInput) as problem:
             log.warning("it is not on record what came of %s of %s: %s", asked.action, asked.subject, problem)
+
+
+async def _refusal(may: MayAct, name: str, action: str) -> str | None:
+    """Why the application's own rule refuses an act; what goes wrong in it refuses, too."""
+    try:
+        return None if await may(name, action) is True else f"is refused to {name} by the application's own rule"
+    except Exception:
+        log.exception("whether %s may %s cannot be told, so it is refused", name, action)
+        return f"is refused to {name}: the application's own rule failed"
 
 
 def _exists(entry: AuditEntry) -> StoreUnavailable:

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.adapters.base import Workflow
-from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
 from mahavishnu.engine.misfits import Misfits
 from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
@@ -32,7 +32,8 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
-from mahavishnu.model.query import letter_query
+from mahavishnu.model.permissions import Principal, Scope, without_payload_of
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
@@ -104,10 +105,13 @@ class QueueOptions:
     callback: Workflow | None = None
     namespace: str = DEFAULT_NAMESPACE
     tracing: Tracing | None = None
+    may_act: MayAct | None = None  #: asked besides the permissions of who acts
 
 
 class QueueContext:
     """The parts that the services of one queue share. Some can be replaced at any time, so services read them here."""
+
+    principal: Principal | None = None  #: who acts; None: the application itself, which may do everything
 
     def __init__(
         self, store: Store, clock: Clock, max_size: int = 10_000, options: QueueOptions = QueueOptions()
@@ -179,16 +183,50 @@ class QueueContext:
 
     def _enter_namespace(self) -> None:
         """Everything that is another one in each namespace."""
-        self.letters = VisibleLetters(self.store.collection(LETTERS), self.namespace)
-        self.history = NamespaceRecords(self.store.collection(HISTORY), self.namespace)
+        self.letters = VisibleLetters(self.store.collection(LETTERS), self.namespace, self.scope, self._sees_payloads)
+        self.history = self.records(HISTORY)
         self.ledger = self.own_records(LEDGER)
         self.audit = AuditLog(
-            self.store, self.clock, self.open, lambda: self.letter_factory.secret_keys, self.namespace
+            self.store,
+            self.clock,
+            self.open,
+            lambda: self.letter_factory.secret_keys,
+            self.namespace,
+            self.principal,
+            self.options.may_act,
         )
 
     def in_namespace(self, namespace: str) -> QueueContext:
         """The context of another namespace of the same store, or of all (`*`), for reading."""
-        return self if namespace == self.namespace else _OtherNamespace(self, require_namespace_or_all(namespace))
+        if namespace == self.namespace:
+            return self
+        return _DerivedContext(self, require_namespace_or_all(namespace), self.principal)
+
+    def for_actor(self, principal: Principal) -> QueueContext:
+        """The context as somebody sees it: without what is outside of their scope; with what they may do."""
+        return _DerivedContext(self, self.namespace, principal)
+
+    @property
+    def scope(self) -> Scope | None:
+        """What is seen; None: everything."""
+        return None if self.principal is None or self.principal.scope.is_everything else self.principal.scope
+
+    def restrict(self, query: Query) -> Query:
+        """A query of letters that others will use, such as a bulk run's, for what who acts sees."""
+        return query if self.scope is None else self.scope.restrict(query, SCOPED_FIELDS)
+
+    async def require(self, act: str, subject: str = "queue") -> None:
+        """Raise PermissionDenied if who acts may not do this; for what the audit does not record."""
+        await self.open()
+        await self.audit.require(act, subject)
+
+    def show(self, letter: DeadLetter) -> DeadLetter:
+        """The letter as its reader may see it; it must not be written."""
+        return letter if self._sees_payloads else without_payload_of(letter)
+
+    @property
+    def _sees_payloads(self) -> bool:
+        return self.principal is None or self.principal.sees_payloads
 
     @property
     def is_at_home(self) -> bool:
@@ -197,11 +235,21 @@ class QueueContext:
 
     def own_records(self, kind: Kind[T]) -> NamespaceRecords[T]:
         """The namespace's records of a kind that is about letters without being some, such as groups."""
-        return NamespaceRecords(self.store.collection(kind), self.namespace, default_is_none=True)
+        return self.records(kind, default_is_none=True)
+
+    def records(self, kind: Kind[T], *, default_is_none: bool = False) -> NamespaceRecords[T]:
+        """The namespace's records of a kind, as far as the reader sees them."""
+        fields = frozenset(each.name for each in kind.fields)
+        return NamespaceRecords(self.store.collection(kind), self.namespace, default_is_none, self.scope, fields)
 
     def key(self, task_id: str, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> str:
         """The key of the letter of a task, in this namespace unless another one is named. Raises InvalidInput."""
         return document_key(task_id, require_namespace(self.namespace if namespace is None else namespace), queue)
+
+    @property
+    def is_itself(self) -> bool:
+        """Whether the process itself acts on its own letters, and not somebody who may see only some of them."""
+        return self.is_at_home and self.principal is None
 
     @property
     def written_namespace(self) -> str | None:
@@ -292,11 +340,11 @@ class QueueContext:
         return (await letters.tally(OPEN_LETTERS)).total.count
 
 
-class _OtherNamespace(QueueContext):
-    """The context of another namespace: of what is shared it has what its `home` has at each moment."""
+class _DerivedContext(QueueContext):
+    """The context of another namespace, or as somebody sees it: of what is shared it has what its `home` has now."""
 
-    def __init__(self, home: QueueContext, namespace: str) -> None:
-        self._home, self.namespace = home, namespace
+    def __init__(self, home: QueueContext, namespace: str, principal: Principal | None) -> None:
+        self._home, self.namespace, self.principal = home, namespace, principal
         self.waiting = replace(home.waiting, namespace=namespace)
         self._enter_namespace()
 

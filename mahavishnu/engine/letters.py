@@ -10,10 +10,12 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace, without_waiting_items
+from mahavishnu.model.permissions import Scope, without_payload_search
 from mahavishnu.model.query import Between, Condition, Is, Not, Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
 from mahavishnu.stores.kind import T
 
+SCOPED_FIELDS = frozenset({"namespace", "queue", "adapter"})
 _NOT_DELETED = Not(Is("resolution_status", (ResolutionStatus.DELETED,)))
 _NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes"}  # these fields are empty there
 _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionStatus.DELETED}
@@ -30,6 +32,8 @@ class NamespaceRecords(Generic[T]):
     records: Collection[T]
     namespace: str = ALL_NAMESPACES
     default_is_none: bool = False
+    scope: Scope | None = None  #: what is outside of it is not there; of kinds with `fields` to search for
+    fields: frozenset[str] = frozenset()
     failed_only: bool = False
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
@@ -39,7 +43,13 @@ class NamespaceRecords(Generic[T]):
         return await self.records.remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
-        return await self.records.get(keys)
+        found = await self.records.get(keys)
+        if (scope := self.scope) is None:
+            return found
+        return [
+            None if each is None or (not isinstance(each, StoreError) and not scope.covers_record(each)) else each
+            for each in found
+        ]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         return await self.records.find(self._meant(query), after)
@@ -52,7 +62,10 @@ class NamespaceRecords(Generic[T]):
     def _meant(self, query: Query) -> Query:
         if self.failed_only:
             query = without_waiting_items(query, self.namespace)
-        return (own_records if self.default_is_none else within_namespace)(query, self.namespace)
+        meant = (own_records if self.default_is_none else within_namespace)(query, self.namespace)
+        if self.scope is None:
+            return meant
+        return self.scope.restrict(meant, self.fields, default_is_none=self.default_is_none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +78,19 @@ class VisibleLetters:
 
     records: Collection[DeadLetter]
     namespace: str = ALL_NAMESPACES
+    scope: Scope | None = None
+    payloads: bool = True  #: whether payloads can be searched
     with_items: bool = False
 
     @property
     def with_deleted(self) -> NamespaceRecords[DeadLetter]:
         """The letters of the namespace, its items, and its tombstones."""
-        return NamespaceRecords(self.records, self.namespace)
+        return NamespaceRecords(self.records, self.namespace, scope=self.scope, fields=SCOPED_FIELDS)
 
     @property
     def counted(self) -> NamespaceRecords[DeadLetter]:
         """The letters of the namespace, and its tombstones, as its numbers have them."""
-        return NamespaceRecords(self.records, self.namespace, failed_only=not self.with_items)
+        return replace(self.with_deleted, failed_only=not self.with_items)
 
     async def write(self, records: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
         """As `records` does it; under the key of a tombstone nothing can be created."""
@@ -85,16 +100,19 @@ class VisibleLetters:
         return await self.records.remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[DeadLetter]]:
-        found = await self.records.get(keys)
+        found = await self.with_deleted.get(keys)
         return [None if isinstance(each, DeadLetter) and each.is_deleted else each for each in found]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[DeadLetter]:
-        return await self.counted.find(without_deleted(query), after)
+        return await self.counted.find(without_deleted(self._allowed(query)), after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await self.counted.tally(without_deleted(query), by, sums=sums, spans=spans)
+        return await self.counted.tally(without_deleted(self._allowed(query)), by, sums=sums, spans=spans)
+
+    def _allowed(self, query: Query) -> Query:
+        return query if self.payloads else without_payload_search(query)
 
 
 def without_deleted(query: Query) -> Query:

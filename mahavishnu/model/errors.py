@@ -10,6 +10,7 @@ MahavishnuError
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── StepExhausted               a step of a tracked workflow failed for good: a retry does not run it again
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
+├── PermissionDenied (PermissionError)  somebody may not do this; nothing was done, and it was written down
 ├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
 ├── NoSuchLetter (LookupError)  there is no letter for this task
@@ -91,6 +92,14 @@ class CannotRestore(MahavishnuError):
         where = label_of(path) or "the payload"
         super().__init__(f"{whose}{where} {why}")
         self.path, self.why, self.needs_edit = path, why, needs_edit
+
+
+class PermissionDenied(MahavishnuError, PermissionError):
+    """Somebody may not do what they asked for: nothing was done, and the audit says so."""
+
+    def __init__(self, act: str, why: str) -> None:
+        super().__init__(f"{act} {why}")
+        self.act, self.why = act, why
 
 
 class StepExhausted(MahavishnuError):

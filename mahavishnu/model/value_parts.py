@@ -9,6 +9,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from mahavishnu.model.value_kinds import same_moment, same_number
+
 
 def qualified_name(kind: type) -> str:
     """The name of a class with its module, as kinds have it."""
@@ -50,10 +52,10 @@ def same_value(one: Any, other: Any) -> bool:
         return True
     if kind is not type(other):
         return False
-    if kind in (float, complex, Decimal, datetime, time):
-        from mahavishnu.model.value_kinds import same_moment, same_number  # who only names parts does not wait for it
-
-        return same_moment(one, other) if kind in (datetime, time) else same_number(one, other)
+    if kind in (float, complex, Decimal):
+        return same_number(one, other)
+    if kind in (datetime, time):
+        return same_moment(one, other)
     if isinstance(one, dict):
         return len(one) == len(other) and all(map(same_value, one, other)) and _all_same(one.values(), other.values())
     if isinstance(one, list | tuple):

@@ -93,6 +93,7 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
 
 async def read_overview(dlq: DeadLetterQueue) -> OverviewView:
     """All that the start page shows."""
+    await dlq.open()
     groups, numbers, workers, runs, stale, trend = await asyncio.gather(
         read_or_none(dlq.groups.list(limit=MOST_RANKED)),
         read_or_none(dlq.get_statistics()),

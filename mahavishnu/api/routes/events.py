@@ -26,6 +26,7 @@ from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text, wa
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import GROUPS, RUNS
@@ -37,8 +38,8 @@ _CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, an
 _MAX_CHANGES = 500  # changes sent after one poll; if there are more, clients are told to read the lists again
 _MAX_QUEUED = 2000  # events kept for a slow listener
 _MAX_SEEN = 10_000
-_LETTER = ("task_id", "namespace", "queue", "entry_id", "status", "error_category", "fingerprint", "retry_count",
-           "priority", "updated_at")  # fmt: skip
+_LETTER = ("task_id", "namespace", "queue", "adapter", "entry_id", "status", "error_category", "fingerprint",
+           "retry_count", "priority", "updated_at")  # fmt: skip
 _RUN = ("run_id", "namespace", "verb", "state", "counts", "halted_because", "updated_at")
 _GROUP = ("fingerprint", "namespace", "state", "owner", "updated_at")
 router = Router(tag="live")
@@ -231,10 +232,13 @@ async def events(
     `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
     before that: a change may be told twice, and none is left out.
     """
-    live: LiveFeed = request.app.state.live.within(dlq)
+    home: DeadLetterQueue = request.app.state.dlq
+    live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
     await dlq.open()
-    return StreamingResponse(_as_sse(live.listen(since)), media_type="text/event-stream", headers=_UNBUFFERED)
+    return StreamingResponse(
+        _as_sse(_seen(live.listen(since), dlq.context.scope)), media_type="text/event-stream", headers=_UNBUFFERED
+    )
 
 
 def _instant_from_id(event_id: str | None) -> datetime | None:
@@ -253,6 +257,20 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
 
 
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def _seen(events: AsyncIterator[LiveEvent | None], scope: Scope | None) -> AsyncIterator[LiveEvent | None]:
+    """The events of what is in the scope of who listens."""
+    async for event in events:
+        if scope is None or event is None or "namespace" not in event.data or _is_in(scope, event):
+            yield event
+
+
+def _is_in(scope: Scope, event: LiveEvent) -> bool:
+    namespace = event.data["namespace"]
+    if event.name != "letter":
+        return scope.covers_namespace(namespace)
+    return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
 async def _as_sse(events: AsyncIterator[LiveEvent | None]) -> AsyncIterator[str]:

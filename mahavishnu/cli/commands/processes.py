@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from mahavishnu.api import Access
+    from mahavishnu.api.auth import Limit
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
+    from mahavishnu.core.config.sections import LimitSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 _MOMENT = 0.5  # seconds for threads that have nothing left to do
@@ -119,7 +121,19 @@ def access_of(settings: MahavishnuSettings) -> Access:
         return {name: secret.get_secret_value() for name, secret in tokens.items()}
 
     people = settings.server
-    return Access.of(plain(people.viewers), plain(people.operators), plain(people.admins))
+    limits = {name: limit_of(each) for name, each in people.limits.items()}
+    return Access.of(plain(people.viewers), plain(people.operators), plain(people.admins), limits)
+
+
+def limit_of(given: LimitSettings) -> Limit:
+    """What the settings say of somebody; what they leave out is not limited."""
+    from mahavishnu.api.auth import Limit
+    from mahavishnu.model.permissions import Scope
+
+    def these(values: Iterable[Any] | None) -> frozenset[Any] | None:
+        return None if values is None else frozenset(values)
+
+    return Limit(these(given.permissions), Scope(these(given.namespaces), these(given.queues), these(given.adapters)))
 
 
 @contextlib.asynccontextmanager

@@ -19,6 +19,7 @@ from pydantic_core import PydanticKnownError
 
 from mahavishnu.core.config.schema import without_passwords
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.permissions import Permission
 from mahavishnu.model.templates import read_templates
 
 _LONGEST = 10 * 366 * 1440  # minutes
@@ -98,6 +99,15 @@ class AutoRequeueSettings(Section):
     )
 
 
+class LimitSettings(Section):
+    """What somebody may do less than their role, and which letters they see. Null means: all of them."""
+
+    permissions: tuple[Permission, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    queues: tuple[str, ...] | None = None
+    adapters: tuple[str, ...] | None = None
+
+
 class ServerSettings(Section):
     """The HTTP API: where it listens, and who may do what there."""
 
@@ -111,6 +121,11 @@ class ServerSettings(Section):
         {}, "Names and tokens of those who may also act on letters, groups and runs"
     )
     admins: Mapping[str, SecretStr] = setting({}, "Names and tokens of those who may also delete letters")
+    limits: Mapping[str, LimitSettings] = setting(
+        {},
+        "What those named above may do less than their role, and which letters they see",
+        allowed="a map of names, each with permissions, namespaces, queues, adapters",
+    )
     session_keys: tuple[SecretStr, ...] = setting(
         (),
         "Keys that sign the logins of browsers, 32 characters or more: the first signs, the others are still believed",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
@@ -51,7 +50,7 @@ class Lifecycle:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self.tasks: Collection[TaskRecord] = NamespaceRecords(context.store.collection(TASKS), context.namespace)
+        self.tasks: Collection[TaskRecord] = context.records(TASKS)
         self.moved = 0  # how many changes were written here
         self.late_reports = 0  # of steps, that came too late or twice
         self.old_transitions: Collection[OldTransition] = context.store.collection(TRANSITIONS)

@@ -161,6 +161,7 @@ class Archive:
 
         Raises NoSuchLetter, which says so if it may be in a partition that is detached, and StoreError.
         """
+        await self._context.require("read", f"archive:{name}")
         line = await self._find_line(name, queue)
         return read_case(line, await tasks_of_letter(self._context, line.copy))
 
@@ -169,6 +170,7 @@ class Archive:
 
         The letter may be in the archive too, or still in the queue. Raises NoSuchTask, and StoreError.
         """
+        await self._context.require("read", f"archive:{task_id}")
         await self._context.open()
         return await find_task_case(self._context, task_id)
 
@@ -192,7 +194,7 @@ class Archive:
         Each letter is in one step, so that exports one after the other have each once; asking again gives the same.
         Raises InvalidInput for steps that did not come to an end, and StoreError rather than leave some out.
         """
-        await self._context.open()
+        await self._context.require("export")
         async for line in ArchiveExport(self._context).lines(after, upto, form):
             yield line
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
@@ -73,7 +73,7 @@ class ArchiveReader:
     def __init__(self, context: QueueContext) -> None:
         home = require_home(context)
         self.places = ArchivePlaces(home, context.clock)
-        self._namespace = context.namespace
+        self._namespace, self._scope = context.namespace, context.scope
         self._letters, self._history = home.collection(LETTERS), home.collection(HISTORY)
 
     async def find(
@@ -95,7 +95,7 @@ class ArchiveReader:
             if first is not None and name > first:
                 continue
             cursor = inner if name == first else None
-            letters = NamespaceRecords(self.places.letters(name), self._namespace)
+            letters = NamespaceRecords(self.places.letters(name), self._namespace, False, self._scope, SCOPED_FIELDS)
             while len(items) < limit:
                 page = await letters.find(Query(where, _LATEST_FIRST, limit - len(items)), cursor)
                 items += [ArchivedLine(name, copy) for copy in await self.which_count(page.items)]
@@ -135,6 +135,7 @@ class ArchiveReader:
             where: tuple[Condition, ...] = (Is("task_id", (name,)),)
             lines += (await self.find(where, None, None, 100, None)).items
         mine = [line for line in lines if self._namespace in (ALL_NAMESPACES, line.copy.namespace)]
+        mine = [line for line in mine if self._scope is None or self._scope.covers_record(line.copy)]
         return [line for line in mine if queue in (None, line.copy.queue)]
 
 

@@ -79,6 +79,7 @@ async def group_commonalities(context: QueueContext, fingerprint: str, sample: i
     """See `Groups.commonalities`."""
     _require_sample(sample)
     await context.open()
+    await context.require("read", f"group:{fingerprint}")
     own = Is("fingerprint", (fingerprint,))
     letters = await _sample(context, (own,), sample)
     if not letters.total:

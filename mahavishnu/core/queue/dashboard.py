@@ -61,7 +61,7 @@ class Dashboard:
         """
         context = self._context
         await context.open()
-        tasks = NamespaceRecords(context.store.collection(TASKS), context.namespace)
+        tasks = context.records(TASKS)
         now, is_open = context.clock.now(), Is("state", OPEN)
         whole, hour, day = await asyncio.gather(
             _count(tasks, TASKS, (is_open,), ["state"], ["entered_second"], ["state_entered_at"]),

@@ -76,7 +76,7 @@ class GroupRecords:
         """
         shown = {name: derive_state(record, counts, now) for name, record in records.items()}
         due = [name for name, record in records.items() if shown[name] is not record]
-        if not due or counts.degraded or not self._context.is_at_home:
+        if not due or counts.degraded or not self._context.is_itself:
             return shown
         for name in due:
             try:

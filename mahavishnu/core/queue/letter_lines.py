@@ -18,6 +18,7 @@ from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, is_plain_json, json_text, nesting_depth
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
+from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.kinds import LETTERS
 
 Document: TypeAlias = Mapping[str, Any] | str  #: a letter as a JSON object, or as the text of one
@@ -82,8 +83,6 @@ def parse_letter(document: Document) -> DeadLetter:
         letter = _read_with_care(document)
     require_sound(letter)
     if letter.payload_types.text != EMPTY.text:
-        from mahavishnu.model.typed_edit import require_types  # who only lists letters does not wait for it
-
         require_types(letter.payload_types.value)
     return letter
 
@@ -145,8 +144,6 @@ def _read_with_care(given: Document) -> DeadLetter:
     except CorruptRecord as problem:
         raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
     require_sound(letter)
-    from mahavishnu.model.typed_edit import require_types  # who only lists letters does not wait for it
-
     require_types(letter.payload_types.value)
     _require_range(document, key)
     return letter

@@ -36,8 +36,9 @@ class NamedQueues:
     ...     await dlq.queues.complete("orders", lease.item.id, lease.token)
     """
 
-    def __init__(self, context: QueueContext) -> None:
-        self._context, self._definitions, self._letters = context, QueueDefinitions(context), QueueLetters(context)
+    def __init__(self, context: QueueContext, home: NamedQueues | None = None) -> None:
+        self._context, self._letters = context, QueueLetters(context)
+        self._definitions: QueueDefinitions = QueueDefinitions(context, home._definitions if home else None)
         self._moves = QueueMoves(self._definitions, self._letters)
         self._intake = QueueIntake(self._definitions, self._letters)
         self._work = QueueWork(self._definitions, self._letters, self._moves.finish_move)
@@ -83,12 +84,14 @@ class NamedQueues:
 
     async def produce(self, queue: str, payload: Any, *, metadata: Mapping[str, Any] | None = None) -> QueueItem:
         """Put work into a queue. It is durable when this returns. Raises NoSuchQueue, InvalidInput and StoreError."""
+        await self._context.require("queue.produce", f"queue:{queue}")
         return self._item(await self._intake.produce(queue, payload, metadata))
 
     async def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
         """Put items in that may be there already: one of the same `source_id` and `source_queue`, or of the same `id`,
         is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError.
         """
+        await self._context.require("queue.produce", f"queue:{queue}")
         return await self._intake.add(queue, items)
 
     # --- items are worked on
@@ -100,14 +103,17 @@ class NamedQueues:
 
         A lease that runs out counts as a failure. Raises NoSuchQueue, InvalidInput and StoreError.
         """
+        await self._context.require("queue.lease", f"queue:{queue}")
         return await self._work.lease(queue, owner, limit, lease_seconds)
 
     async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
         """The work goes on: have the lease end later. Returns when. Raises LostLease, NoSuchLetter and StoreError."""
+        await self._context.require("queue.lease", f"queue:{queue}")
         return await self._work.renew(queue, id, token, lease_seconds)
 
     async def complete(self, queue: str, id: str, token: str) -> QueueItem:
         """The item is done. Saying it again changes nothing. Raises LostLease if it is this lease's no more."""
+        await self._context.require("queue.lease", f"queue:{queue}")
         return self._item(await self._work.complete(queue, id, token))
 
     async def retry(
@@ -128,6 +134,7 @@ class NamedQueues:
         if not isinstance(error, str):
             raise InvalidInput(f"error must be text, not {error!r:.80}")
         wait = retry_in if retry_in is None or isinstance(retry_in, timedelta) else timedelta(seconds=retry_in)
+        await self._context.require("queue.lease", f"queue:{queue}")
         return self._item(await self._work.fail(queue, id, token, error, dead, wait))
 
     # --- items are looked at, and people decide
@@ -216,4 +223,4 @@ class NamedQueues:
         return done
 
     def _item(self, letter: Any) -> QueueItem:
-        return QueueItem.of(letter, self._context.clock.now())
+        return QueueItem.of(self._context.show(letter), self._context.clock.now())

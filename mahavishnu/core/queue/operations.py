@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypedDict, Unpack
@@ -72,7 +73,8 @@ class LetterOperations:
         InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
         await self._context.open()
-        return await reads.page(self._letters, require_query(query), after, offset, most_bytes)
+        page = await reads.page(self._letters, require_query(query), after, offset, most_bytes)
+        return replace(page, items=[self._context.show(letter) for letter in page.items])
 
     async def blocked_by(self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> list[str]:
         """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
@@ -82,6 +84,7 @@ class LetterOperations:
         self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = SAMPLE
     ) -> LetterContrasts:
         """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
+        await reads.require_payload(self._context, task_id, namespace, queue)
         return await letter_contrasts(self._context, task_id, namespace, queue, sample)
 
     # --- one letter
@@ -156,6 +159,8 @@ class LetterOperations:
                     raise problem
             kept = current
 
+        if redrive:
+            await self._context.audit.require("redrive", f"letter:{key}", namespace)
         async with self._context.audit.record("edit", f"letter:{key}", by=by, reason=notes, where=namespace) as record:
             done = await update_with_retry(self._letters, key, change, check=check)
             if done is None:
@@ -168,7 +173,7 @@ class LetterOperations:
             if redrive:
                 self._context.announce(EventName.REDRIVEN, after, by=by, notes=notes, was_open=True)
             record.add_change(done.before, after)
-        return after
+        return self._context.show(after)
 
     async def preview_edit(
         self,
@@ -185,7 +190,7 @@ class LetterOperations:
 
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
-        letter = await reads.require_letter(self._context, task_id, namespace, queue)
+        letter = await reads.require_payload(self._context, task_id, namespace, queue)
         before = Revision.of(letter).content()
         try:
             edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
@@ -204,13 +209,13 @@ class LetterOperations:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> list[Revision]:
-        """What the letter was before each of its edits, oldest first; those of a former generation by its `entry_id`.
+        """What the letter was before its edits (of a former generation by its `entry_id`), oldest first.
 
-        The audit says who made the edits, and why. Raises NoSuchLetter, and StoreError rather than omit some.
+        The audit says who made them, and why. Raises NoSuchLetter, and StoreError rather than omit some.
         """
-        await self._context.open()
+        await self._context.require("read", f"letter:{task_id}")
         key = self._context.key(task_id, namespace, queue)
-        letter: DeadLetter | None = await get_one(self._letters, key)
+        letter = await get_one(self._letters, key)
         if entry_id is None and letter is None:
             raise NoSuchLetter(key)
         if entry_id is not None and (letter is None or letter.entry_id != entry_id):
@@ -342,9 +347,8 @@ class LetterOperations:
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
         key = self._context.key(task_id, namespace, queue)
-        async with self._context.audit.record(
-            verb.name, f"letter:{key}", by=by, reason=notes, where=namespace
-        ) as record:
+        audited = self._context.audit.record(verb.name, f"letter:{key}", by=by, reason=notes, where=namespace)
+        async with audited as record:
             moved = await update_with_retry(
                 self._letters, key, lambda letter: verb.change(letter, self._clock.now(), by, notes)
             )
@@ -352,7 +356,7 @@ class LetterOperations:
                 raise NoSuchLetter(key)
             self._context.announce(verb.event, moved.after, by=by, notes=notes, was_open=moved.before.is_open)
             record.add_change(moved.before, moved.after)
-        return moved.after
+        return self._context.show(moved.after)
 
     async def _move_many(
         self, verb: Verb, query: Query | None, options: Mapping[str, Any], by: str, notes: str | None

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model import queues as rules
 from mahavishnu.model.declared_queues import in_order, whole_options
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
@@ -31,9 +30,10 @@ class QueueDefinitions:
     one to write the record between them sees what the first one did.
     """
 
-    def __init__(self, context: QueueContext) -> None:
-        self._context, self._clock = context, context.clock
-        self._records = NamespaceRecords(context.store.collection(QUEUES), context.namespace)
+    def __init__(self, context: QueueContext, home: QueueDefinitions | None = None) -> None:
+        """`home` are those of the process itself, where `context` is somebody's who sees a part of them."""
+        self._context, self._clock, self._home = context, context.clock, home
+        self._records = context.records(QUEUES)
         self._stored: Mapping[str, Mapping[str, Any]] | None = None  # what the settings declared when it was put here
         self._known: dict[str, QueueDefinition] = {}  # as they were read last
         self._putter: asyncio.Task[Any] | None = None
@@ -50,7 +50,9 @@ class QueueDefinitions:
         What cannot be put there is said in the log, and tried again with the next call if the store was to blame.
         """
         await self._context.open()
-        if not self._context.is_at_home or (declared := self._context.declared_queues()) is self._stored:
+        if self._home is not None:
+            await self._home._open()
+        if not self._context.is_itself or (declared := self._context.declared_queues()) is self._stored:
             return
         task = asyncio.current_task()
         if task is self._putter:
@@ -88,7 +90,11 @@ class QueueDefinitions:
     async def find(self, name: str) -> QueueDefinition | None:
         """The definition as it is now, or None."""
         await self._open()
-        return await get_one(self._records, definition_key(self.namespace, name))
+        return await get_one(self._records, definition_key(self.namespace, name)) if self._is_seen(name) else None
+
+    def _is_seen(self, name: str) -> bool:
+        scope = self._context.scope
+        return scope is None or scope.queues is None or name in scope.queues
 
     async def get(self, name: str) -> QueueDefinition:
         """The definition as it is now. Raises NoSuchQueue."""
@@ -111,7 +117,7 @@ class QueueDefinitions:
     async def list(self) -> list[QueueDefinition]:
         """All of the namespace, by name."""
         await self._open()
-        return [each async for each in scan(self._records, _BY_NAME)]
+        return [each async for each in scan(self._records, _BY_NAME) if self._is_seen(each.name)]
 
     async def create(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
@@ -254,7 +260,9 @@ class QueueDefinitions:
     async def by_name(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
         """The definitions of these names, as they are now, of those that there are. Raises StoreError."""
         await self._open()
-        found = await self._records.get([definition_key(self.namespace, name) for name in dict.fromkeys(names)])
+        found = await self._records.get(
+            [definition_key(self.namespace, name) for name in dict.fromkeys(names) if self._is_seen(name)]
+        )
         for each in found:
             if isinstance(each, StoreError):
                 raise each

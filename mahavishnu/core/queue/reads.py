@@ -10,6 +10,7 @@ from typing import Any
 from mahavishnu.core.queue.statistics import ACTIVE
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Is, Query, filter_query, require_query
@@ -41,15 +42,15 @@ def list_query(status: DeadLetterStatus | str | None, query: Query | None, filte
     return filter_query(chosen)
 
 
-async def collect(collection: Collection[DeadLetter], query: Query, limit: int | None) -> LetterList:
+async def collect(context: QueueContext, query: Query, limit: int | None) -> LetterList:
     """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise InvalidInput(f"limit must be a whole number from 0, not {limit!r:.80}")
     found, after = LetterList(), None
     while limit is None or len(found) < limit:
         room = _PAGE if limit is None else min(limit - len(found), _PAGE)
-        page = await collection.find(replace(query, limit=room), after)
-        found.extend(page.items)
+        page = await context.letters.find(replace(query, limit=room), after)
+        found.extend(map(context.show, page.items))
         found.degraded = found.degraded or page.degraded
         for problem in page.corrupt:
             log.error("%s", problem)
@@ -66,6 +67,21 @@ async def require_letter(context: QueueContext, task_id: str, namespace: str | N
     if (letter := await get_one(context.letters, key)) is None:
         raise NoSuchLetter(key)
     return letter
+
+
+async def require_payload(context: QueueContext, task_id: str, namespace: str | None, queue: str) -> DeadLetter:
+    """The same for who reads its payload. Raises PermissionDenied too."""
+    await context.open()
+    await context.audit.require("read", f"letter:{context.key(task_id, namespace, queue)}", namespace)
+    return await require_letter(context, task_id, namespace, queue)
+
+
+async def require_seen(context: QueueContext, act: str, task_id: str, where: Mapping[str, Any]) -> None:
+    """Raise PermissionDenied or NoSuchLetter where who acts may not do this to a letter, or does not see it."""
+    if context.principal is not None:
+        namespace, queue = where.get("namespace"), where.get("queue", DEFAULT_QUEUE)
+        await context.audit.require(act, f"letter:{context.key(task_id, namespace, queue)}", namespace)
+        await require_letter(context, task_id, namespace, queue)
 
 
 async def only_namespace(letters: Collection[DeadLetter], task_id: str, queue: str) -> str | None:

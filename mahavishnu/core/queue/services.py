@@ -170,11 +170,12 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
     return Claims(dlq.context, dlq.processing.wake if dlq.context.is_at_home else lambda due: None)
 
 
-def make_queues(context: QueueContext) -> NamedQueues:
+def make_queues(dlq: DeadLetterQueue) -> NamedQueues:
     """Named queues and their items."""
     from mahavishnu.core.queue.named_queues import NamedQueues
 
-    return NamedQueues(context)
+    home = dlq.home.queues if dlq.home is not None and dlq.context.is_at_home else None
+    return NamedQueues(dlq.context, home)
 
 
 def make_domain_events(context: QueueContext) -> DomainEvents:
@@ -226,6 +227,8 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
 
     if not dlq.context.is_at_home:
         raise InvalidInput(not_ours(dlq.context.namespace))
+    if dlq.home is not None:  # whoever looks, letters are run by one processor
+        return dlq.home.processing
 
     async def log_warnings() -> None:
         for warning in await dlq.health_warnings():

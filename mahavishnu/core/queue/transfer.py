@@ -77,6 +77,7 @@ class Transfer:
         ['new']
         """
         await self._context.open()
+        await self._context.require("export")
         whole = replace(self._letters, with_items=True)  # what is taken elsewhere must not leave waiting work behind
         async for letter in scan(whole, reads.list_query(None, query, filters)):
             yield letter_as_line(letter)

@@ -8,7 +8,6 @@ import re
 import httpx
 import pytest
 
-from mahavishnu.model.errors import StoreUnavailable
 from tests.unit.api.conftest import ApiHarness, bearer
 
 HTML = {"Accept": "text/html"}
@@ -220,25 +219,6 @@ async def test_json_is_answered_to_who_does_not_want_pages(api: ApiHarness) -> N
     assert missing.status_code == 404 and "text/html" in missing.headers["content-type"]
     probe = await api.client.get("/readyz", headers=HTML)
     assert probe.headers["content-type"] == "application/json"
-
-
-async def test_pages_say_what_is_not_known_while_the_store_is_away(
-    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await keep(api)
-    assert "1 group needs somebody" in (await api.client.get("/", headers=HTML)).text
-
-    async def away(*_: object) -> None:
-        raise StoreUnavailable("search.example does not answer")
-
-    monkeypatch.setattr(api.dlq.context, "open", away)
-    api.clock.advance(60)
-    start = await api.client.get("/", headers=HTML)
-    assert start.status_code == 200 and "What needs somebody is not known now" in start.text
-    assert "The store cannot be reached" in start.text and ">1 letter" not in start.text
-    letters = await api.client.get("/letters", headers=HTML)
-    assert letters.status_code == 503 and letters.headers["retry-after"] == "5"
-    assert "the store cannot answer now" in letters.text.lower() and "No failure is left open" not in letters.text
 
 
 async def test_static_files_are_kept_by_their_digest(api: ApiHarness) -> None:

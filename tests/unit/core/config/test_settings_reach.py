@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api.auth import Actor, Role
+from mahavishnu.api.auth import Actor
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.commands.processes import access_of, api_of, log_format_of, open_listener
 from mahavishnu.cli.probes import probes_of
@@ -22,9 +22,11 @@ from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
+from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.encryption import Encryption, new_key
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
+from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -55,6 +57,11 @@ class Reach:
 
 def plugin_states(app: MahavishnuApp) -> dict[str, PluginState]:
     return {info.name: info.state for info in app.chain.plugins.report()}
+
+
+def sees_orders_only(actor: Actor | None) -> bool:
+    assert actor is not None and actor.principal is not None
+    return actor.principal.permissions == frozenset({"view"}) and actor.principal.scope.queues == frozenset({"orders"})
 
 
 def client_arguments(app: MahavishnuApp) -> dict[str, Any]:
@@ -243,9 +250,15 @@ REACHES: dict[str, Reach] = {
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token
     "server.port": Reach(47813, lambda app: listening(app).endswith(":47813"), True),
     "server.max_body_bytes": Reach(1024, lambda app: asyncio.run(sent(app, b"x" * 2000)), 413),
-    "server.viewers": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.VIEWER)),
-    "server.operators": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.OPERATOR)),
-    "server.admins": Reach({"ann": "t-1"}, who_sends_it, Actor("ann", Role.ADMIN)),
+    "server.viewers": Reach({"ann": "t-1"}, who_sends_it, Actor.of(Principal.of_role("ann", "viewer"))),
+    "server.operators": Reach({"ann": "t-1"}, who_sends_it, Actor.of(Principal.of_role("ann", "operator"))),
+    "server.admins": Reach({"ann": "t-1"}, who_sends_it, Actor.of(Principal.of_role("ann", "admin"))),
+    "server.limits": Reach(
+        {"ann": LimitSettings(permissions=(Permission.VIEW,), queues=("orders",))},
+        lambda app: sees_orders_only(who_sends_it(app)),
+        True,
+        {"server": {"admins": {"ann": "t-1"}}},
+    ),
     "server.session_keys": Reach(["too-short"], why_no_api, "at least"),
     "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
     "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),

@@ -1,0 +1,209 @@
+"""Who may do what to which letters: permissions for verbs, and a scope of namespaces, queues and adapters.
+
+A *principal* is somebody with a name, permissions and a scope. What is outside of the scope does not exist for them;
+what they may not do inside of it is refused, and that is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from mahavishnu.model.errors import PermissionDenied
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.namespaces import named_namespaces
+from mahavishnu.model.query import AnyOf, At, Condition, Is, Missing, Not, Query
+
+
+class Permission(StrEnum):
+    """What somebody may do."""
+
+    VIEW = "view"  #: see letters, groups, runs and numbers
+    VIEW_PAYLOAD = "view-payload"  #: see what was to be done and with what, too
+    RETRY = "retry"  #: have work run again, and run it as a worker
+    EDIT = "edit"  #: change letters, groups and queues, and close cases
+    DELETE = "delete"  #: delete for good
+    CONFIGURE = "configure"  #: rearrange the archive, switch strategies and workers
+
+
+_VIEWER = frozenset({Permission.VIEW, Permission.VIEW_PAYLOAD})
+_OPERATOR = _VIEWER | {Permission.RETRY, Permission.EDIT}
+ROLE_PERMISSIONS: Mapping[str, frozenset[Permission]] = {
+    "viewer": _VIEWER,
+    "operator": _OPERATOR,
+    "admin": _OPERATOR | {Permission.DELETE, Permission.CONFIGURE},
+}
+# What an act that the audit records needs. One that is missing here needs all that an admin has.
+ACT_PERMISSIONS: Mapping[str, Permission] = {
+    **dict.fromkeys(
+        ("redrive", "resurrect", "requeue", "retry", "queue.item.retry", "queue.redrive"), Permission.RETRY
+    ),
+    **dict.fromkeys(("run.pause", "run.resume", "run.cancel", "run.halt", "run.done"), Permission.RETRY),
+    **dict.fromkeys(("login", "logout"), Permission.VIEW),
+    "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
+    **dict.fromkeys(("queue.lease", "claim"), Permission.RETRY),
+    **dict.fromkeys(("queue.produce", "events.write"), Permission.EDIT),
+    **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
+    **dict.fromkeys(("enqueue", "import", "group.update", "task.move", "detect stale tasks"), Permission.EDIT),
+    **dict.fromkeys(
+        ("queue.create", "queue.update", "archive.run", "archive.restore", "archive.export"), Permission.EDIT
+    ),
+    **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
+    **dict.fromkeys(("reveal", "read", "export"), Permission.VIEW_PAYLOAD),
+    **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
+    **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work"), Permission.CONFIGURE),
+}
+# What is done to all of a namespace: who has a part of it in their scope may not do it.
+_WHOLE_NAMESPACE = frozenset(
+    {
+        "import",
+        "clear",
+        "archive.export",
+        "detect stale tasks",
+        "archive.run",
+        "archive.detach",
+        "archive.attach",
+        "archive.drop",
+    }
+    | {"queue.create", "work"}
+)
+_NOWHERE = ("",)  # no namespace is called so
+HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which records somebody sees: those of these namespaces, queues and adapters; None: of all of them.
+
+    >>> billing = Scope(adapters=frozenset({"billing"}))
+    >>> billing.covers("default", "default", "billing"), billing.covers("default", "default", "orders")
+    (True, False)
+    """
+
+    namespaces: frozenset[str] | None = None
+    queues: frozenset[str] | None = None
+    adapters: frozenset[str] | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is outside of it."""
+        return self.namespaces is self.queues is self.adapters is None
+
+    def covers_namespace(self, namespace: str) -> bool:
+        """Whether something in this namespace is inside; `eu` has the items of its queues in `eu@<queue>`."""
+        return self.namespaces is None or not self.namespaces.isdisjoint((namespace, namespace.partition("@")[0]))
+
+    def covers(self, namespace: str, queue: str | None, adapter: str | None) -> bool:
+        """Whether a record with these is inside."""
+        return (
+            self.covers_namespace(namespace)
+            and (self.queues is None or queue in self.queues)
+            and (self.adapters is None or adapter in self.adapters)
+        )
+
+    def covers_record(self, record: Any) -> bool:
+        """Whether a record is inside, as far as it says where it belongs."""
+        namespace = getattr(record, "namespace", DEFAULT_NAMESPACE) or DEFAULT_NAMESPACE
+        return (
+            self.covers_namespace(namespace)
+            and (self.queues is None or not hasattr(record, "queue") or record.queue in self.queues)
+            and (self.adapters is None or not hasattr(record, "adapter") or record.adapter in self.adapters)
+        )
+
+    def restrict(self, query: Query, fields: Collection[str], *, default_is_none: bool = False) -> Query:
+        """The query for what of its records is inside, as far as they have these searchable fields."""
+        more: list[Condition] = []
+        if self.namespaces is not None and "namespace" in fields:
+            named = named_namespaces(query)
+            if named is None:
+                more.append(_in_namespaces(self.namespaces, default_is_none))
+            elif not all(map(self.covers_namespace, named)):
+                more.append(Is("namespace", tuple([each for each in named if self.covers_namespace(each)]) or _NOWHERE))
+        if self.queues is not None and "queue" in fields:
+            more.append(Is("queue", tuple(sorted(self.queues))))
+        if self.adapters is not None and "adapter" in fields:
+            more.append(Is("adapter", tuple(sorted(self.adapters))))
+        return replace(query, where=(*query.where, *more)) if more else query
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who acts: a name, what they may do, and what they see. `role` is what the audit calls it."""
+
+    name: str
+    permissions: frozenset[Permission] = ROLE_PERMISSIONS["viewer"]
+    scope: Scope = Scope()
+    role: str | None = None
+
+    @classmethod
+    def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:
+        """Somebody with all permissions of `viewer`, `operator` or `admin`.
+
+        >>> Principal.of_role("ann", "operator").why_not("clear")
+        'needs the permission delete, and ann has edit, retry, view, view-payload'
+        """
+        return cls(name, ROLE_PERMISSIONS[role], scope, role)
+
+    @property
+    def sees_payloads(self) -> bool:
+        """Whether tasks and metadata are shown to them."""
+        return Permission.VIEW_PAYLOAD in self.permissions
+
+    def why_not(self, act: str, namespace: str | None = None) -> str | None:
+        """Why they may not do something in a namespace, as the audit calls it; None if they may."""
+        needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
+        if missing := needed - self.permissions:
+            has = ", ".join(sorted(self.permissions)) or "none"
+            return f"needs the permission {', '.join(sorted(missing))}, and {self.name} has {has}"
+        if namespace is not None and not self.scope.covers_namespace(namespace):
+            return f"is about namespace {namespace!r}, which is outside of the scope of {self.name}"
+        if act in _WHOLE_NAMESPACE and not (self.scope.queues is self.scope.adapters is None):
+            return f"is about a whole namespace, and {self.name} sees a part of one"
+        return None
+
+
+def acts_of_run(verb: str, has_patch: bool) -> Iterable[str]:
+    """The acts that a bulk run of this verb is: who starts it may do each of them.
+
+    >>> list(acts_of_run("redrive", True))
+    ['redrive', 'edit']
+    """
+    return (verb, "edit") if has_patch and verb != "edit" else (verb,)
+
+
+def without_payload_of(letter: DeadLetter) -> DeadLetter:
+    """The letter as who may not see payloads sees it; it must not be written."""
+    return evolve(letter, payload=HIDDEN, payload_types=EMPTY, labels=EMPTY, captured_task=None)
+
+
+def without_payload_search(query: Query) -> Query:
+    """The query for who may not see payloads: it finds nothing by what is in them. Raises PermissionDenied.
+
+    >>> without_payload_search(Query((Is("more_words", ("card",)),))).where
+    (Is(field='words', values=('card',)),)
+    """
+    return replace(query, where=tuple([_without_payload(each) for each in query.where]))
+
+
+def _without_payload(condition: Condition) -> Condition:
+    match condition:
+        case AnyOf(conditions):
+            return AnyOf(tuple([_without_payload(each) for each in conditions]))
+        case Not(inner):
+            return Not(_without_payload(inner))
+        case Is("more_words"):
+            return replace(condition, field="words")  # of errors only
+        case At() | Is("task_values" | "task" | "metadata") | Missing("task" | "metadata"):
+            raise PermissionDenied("searching in tasks and metadata", f"needs the permission {Permission.VIEW_PAYLOAD}")
+    return condition
+
+
+def _in_namespaces(namespaces: frozenset[str], default_is_none: bool) -> Condition:
+    named: Condition = Is("namespace", tuple(sorted(namespaces)))
+    if default_is_none and DEFAULT_NAMESPACE in namespaces:
+        return AnyOf((Missing("namespace"), named))
+    return named

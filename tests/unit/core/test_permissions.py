@@ -1,0 +1,279 @@
+"""Verb × role × scope: what somebody may do to which letters, by Python and over HTTP, and that denials are audited."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import mahavishnu
+from mahavishnu.api import Access, create_app
+from mahavishnu.api.auth import Limit
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
+from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchQueue, PermissionDenied
+from mahavishnu.model.permissions import (
+    ACT_PERMISSIONS,
+    HIDDEN,
+    ROLE_PERMISSIONS,
+    Permission,
+    Principal,
+    Scope,
+)
+from mahavishnu.model.query import letter_query
+from tests.unit.queues import House
+
+ORDERS = Scope(adapters=frozenset({"orders"}))
+Act = Callable[[DeadLetterQueue], Awaitable[Any]]
+ACTS: dict[str, tuple[Permission, Act]] = {
+    "redrive": (Permission.RETRY, lambda dlq: dlq.letters.redrive("o-1", by="ann")),
+    "retry": (Permission.RETRY, lambda dlq: dlq.retry_task("o-1", by="ann")),
+    "requeue": (Permission.RETRY, lambda dlq: dlq.requeue_from_dlq("o-1", resolved_by="ann")),
+    "claim": (Permission.RETRY, lambda dlq: dlq.claims.claim("w1")),
+    "run": (Permission.RETRY, lambda dlq: dlq.runs.start("redrive", everything=True, by="ann")),
+    "resolve": (Permission.EDIT, lambda dlq: dlq.letters.resolve("o-1", by="ann")),
+    "edit": (Permission.EDIT, lambda dlq: dlq.letters.edit("o-1", priority=3, by="ann")),
+    "edit in a run": (
+        Permission.EDIT,
+        lambda dlq: dlq.runs.start("edit", everything=True, patch={"secret": 1}, by="ann"),
+    ),
+    "archive many": (Permission.EDIT, lambda dlq: dlq.letters.archive_many(everything=True, by="ann")),
+    "enqueue": (Permission.EDIT, lambda dlq: dlq.enqueue("new", {}, [], "boom", adapter="orders")),
+    "note": (Permission.EDIT, lambda dlq: _note(dlq)),
+    "see the task": (Permission.VIEW_PAYLOAD, lambda dlq: dlq.letters.revisions("o-1")),
+    "reveal": (Permission.VIEW_PAYLOAD, lambda dlq: dlq.letters.reveal("o-1", by="ann")),
+    "export": (Permission.VIEW_PAYLOAD, lambda dlq: _export(dlq)),
+    "delete": (Permission.DELETE, lambda dlq: dlq.deletion.delete_task("o-1", by="ann")),
+}
+
+
+async def _note(dlq: DeadLetterQueue) -> object:
+    (group, *_) = (await dlq.groups.list(quiet=True)).items
+    return await dlq.groups.update(group.fingerprint, by="ann", note="seen")
+
+
+async def _export(dlq: DeadLetterQueue) -> list[str]:
+    return [line async for line in dlq.transfer.export()]
+
+
+async def fill(queue: DeadLetterQueue) -> None:
+    await queue.enqueue("o-1", {"secret": "s3cret"}, [], "connection refused", adapter="orders")
+    await queue.enqueue("b-1", {"secret": "another"}, [], "no such file", adapter="billing")
+
+
+async def snapshot(queue: DeadLetterQueue) -> list[Any]:
+    return sorted((each.key, each.version) for each in await queue.list_tasks(query=letter_query()))
+
+
+async def denials(queue: DeadLetterQueue) -> list[Any]:
+    return [(each.actor, each.why) for each in (await queue.audit.list(action="denied")).items]
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("has", list(Permission))
+async def test_an_act_needs_its_permission_and_no_other_one(house: House, act: str, has: Permission) -> None:
+    needed, do = ACTS[act]
+    queue = house.queue()
+    await fill(queue)
+    seen = queue.for_actor(Principal("ann", frozenset({Permission.VIEW, has}), role="operator"))
+    before = await snapshot(queue)
+    if has is needed:
+        await do(seen)
+        assert await denials(queue) == []
+        return
+    with pytest.raises(PermissionDenied, match=f"needs the permission .*{needed}"):
+        await do(seen)
+    assert await snapshot(queue) == before
+    ((who, why),) = await denials(queue)
+    assert who == "ann" and str(needed) in why
+
+
+@pytest.mark.parametrize("act", [act for act, (needed, _) in ACTS.items() if needed is not Permission.EDIT])
+async def test_a_letter_outside_of_the_scope_is_not_there(any_house: House, act: str) -> None:
+    queue = any_house.queue()
+    await fill(queue)
+    billing = queue.for_actor(Principal.of_role("ann", "admin", Scope(adapters=frozenset({"billing"}))))
+    before = [each for each in await snapshot(queue) if each[0] == "o-1"]
+    try:
+        answer = await ACTS[act][1](billing)
+    except MahavishnuError as problem:
+        assert isinstance(problem, NoSuchLetter | PermissionDenied)
+    else:
+        assert "s3cret" not in repr(answer)
+        assert not isinstance(answer, dict) or answer["success"] is False
+    assert [each for each in await snapshot(queue) if each[0] == "o-1"] == before
+
+
+async def test_who_sees_one_adapter_sees_its_letters_only(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue)
+    seen = queue.for_actor(Principal.of_role("ann", "viewer", ORDERS))
+    assert [each.task_id for each in await seen.list_tasks()] == ["o-1"]
+    assert await seen.get_task("b-1") is None
+    assert (await seen.get_statistics())["queue_size"] == 1
+    assert [each.count for each in (await seen.groups.list(quiet=True)).items] == [1]
+    assert [each.task_id for each in (await seen.letters.find(letter_query(text="file"))).items] == []
+    assert len(await seen.all_namespaces.list_tasks()) == 1
+
+
+async def test_a_bulk_run_is_for_what_its_starter_sees(house: House) -> None:
+    queue = house.queue()
+    await fill(queue)
+    seen = queue.for_actor(Principal.of_role("ann", "operator", ORDERS))
+    run = await seen.runs.start("archive", everything=True, by="ann")
+    while await queue.runs.advance():
+        house.clock.advance(60)
+    assert (await queue.runs.get(run.run_id)).state == "done"
+    assert [each.task_id for each in await queue.list_tasks()] == ["b-1"]
+
+
+async def test_a_namespace_outside_of_the_scope_is_refused_and_not_shown(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue)
+    await queue.enqueue("e-1", {}, [], "boom", namespace="eu")
+    seen = queue.for_actor(Principal.of_role("ann", "operator", Scope(namespaces=frozenset({"eu"}))))
+    assert list(await seen.list_tasks()) == []
+    assert list(await seen.list_tasks(namespace="default")) == []
+    assert [each.task_id for each in await seen.all_namespaces.list_tasks()] == ["e-1"]
+    assert [each.task_id for each in await seen.in_namespace("eu").list_tasks()] == ["e-1"]
+    with pytest.raises(PermissionDenied, match="outside of the scope of ann"):
+        await seen.letters.resolve("o-1", by="ann")
+    await seen.letters.resolve("e-1", namespace="eu", by="ann")
+
+
+async def test_who_may_not_see_payloads_gets_letters_without_them_and_can_retry_them(any_house: House) -> None:
+    queue = any_house.queue()
+    await fill(queue)
+    seen = queue.for_actor(Principal("ann", frozenset({Permission.VIEW, Permission.RETRY})))
+    letter = await seen.get_task("o-1")
+    assert letter is not None and letter.payload == HIDDEN
+    assert list(await seen.list_tasks(text="s3cret")) == [] and len(await queue.list_tasks(text="s3cret")) == 1
+    assert len(await seen.list_tasks(text="refused")) == 1
+    for text in ("task.secret:s3cret", "-task.secret:s3cret", "(task.secret:s3cret or status:pending)"):
+        with pytest.raises(PermissionDenied, match="view-payload"):
+            await seen.list_tasks(query=seen.search.query(text))
+        assert await queue.list_tasks(query=queue.search.query(text)) is not None
+    redriven = await seen.letters.redrive("o-1", by="ann")
+    found = (await seen.letters.find(letter_query(adapter="orders"))).items
+    for each in (letter, redriven, *await seen.list_tasks(), *found):
+        assert "s3cret" not in repr(each)
+    kept = await queue.get_task("o-1")
+    assert kept is not None and kept.task == {"secret": "s3cret"}
+
+
+async def test_a_queue_outside_of_the_scope_does_not_exist(house: House) -> None:
+    queue = house.queue()
+    for name in ("orders", "billing"):
+        await queue.queues.create(name)
+        await queue.queues.produce(name, {"n": name})
+    seen = queue.for_actor(Principal.of_role("ann", "operator", Scope(queues=frozenset({"orders"}))))
+    assert [each.name for each in await seen.queues.list()] == ["orders"]
+    (lease,) = await seen.queues.lease("orders", "w1")
+    assert lease.item.payload == {"n": "orders"}
+    with pytest.raises(NoSuchQueue):
+        await seen.queues.lease("billing", "w1")
+    with pytest.raises(PermissionDenied, match="about a whole namespace"):
+        await seen.queues.create("more", by="ann")
+
+
+async def test_the_rule_of_the_application_is_asked_too_and_refuses_when_it_fails(house: House) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def may_act(name: str, act: str) -> bool:
+        asked.append((name, act))
+        if act == "resolve":
+            raise RuntimeError("the directory is away")
+        return act != "redrive"
+
+    queue = house.queue(may_act=may_act)
+    await fill(queue)
+    seen = queue.for_actor(Principal.of_role("ann", "admin"))
+    await seen.letters.edit("o-1", priority=2, by="ann")
+    for refused in (seen.letters.redrive, seen.letters.resolve):
+        with pytest.raises(PermissionError, match="the application's own rule"):
+            await refused("o-1", by="ann")
+    assert asked == [("ann", "edit"), ("ann", "redrive"), ("ann", "resolve")]
+    await queue.letters.redrive("o-1", by="the application itself")
+
+
+def test_options_have_the_rule() -> None:
+    assert QueueOptions().may_act is None
+
+
+def test_every_act_in_the_code_has_a_permission() -> None:
+    """A new act is one that only admins may do until somebody says what it needs."""
+    acts = set()
+    for path in Path(mahavishnu.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("record", "require")
+                and "audit" in ast.unparse(node.func)
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                acts.add(node.args[0].value)
+    assert len(acts) > 15
+    assert acts - ACT_PERMISSIONS.keys() == set()
+
+
+@pytest.mark.parametrize("role", ROLE_PERMISSIONS)
+@pytest.mark.parametrize(
+    ("method", "path", "body", "needed"),
+    [
+        ("POST", "/dlq/o-1/redrive", {}, Permission.RETRY),
+        ("PATCH", "/dlq/o-1", {"priority": 2}, Permission.EDIT),
+        ("POST", "/dlq/o-1/resolve", {}, Permission.EDIT),
+        ("DELETE", "/dlq/o-1", None, Permission.DELETE),
+        ("GET", "/dlq/export", None, Permission.VIEW_PAYLOAD),
+        ("GET", "/dlq/o-1/revisions", None, Permission.VIEW_PAYLOAD),
+    ],
+)
+@pytest.mark.parametrize("limited_to", [None, "view", "retry", "edit"])
+async def test_http_asks_the_same(
+    house: House, role: str, method: str, path: str, body: Any, needed: Permission, limited_to: str | None
+) -> None:
+    queue = house.queue()
+    await fill(queue)
+    may = ROLE_PERMISSIONS[role]
+    limit = Limit() if limited_to is None else Limit(frozenset({Permission.VIEW, Permission(limited_to)}))
+    expected = may if limit.permissions is None else may & limit.permissions
+    tokens: dict[str, dict[str, str]] = {name: {} for name in ROLE_PERMISSIONS} | {role: {"ann": "t-1"}}
+    access = Access.of(tokens["viewer"], tokens["operator"], tokens["admin"], {"ann": limit})
+    async with client(queue, access) as http:
+        answer = await http.request(method, f"/api/v1{path}", json=body)
+    assert (answer.status_code < 300) is (needed in expected), answer.text
+    if needed not in expected:
+        assert answer.status_code == 403
+        assert [who for who, _ in await denials(queue)] == ["ann"]
+
+
+async def test_http_shows_each_what_they_see_also_at_the_same_time(house: House) -> None:
+    queue = house.queue()
+    await fill(queue)
+    people = {"ann": "t-1", "bob": "t-2", "eve": "t-3"}
+    limits = {
+        "ann": Limit(scope=ORDERS),
+        "bob": Limit(frozenset({Permission.VIEW})),
+        "eve": Limit(scope=Scope(namespaces=frozenset({"elsewhere"}))),
+    }
+    async with client(queue, Access.of(people, {}, {}, limits)) as http:
+        shown = {}
+        for name, token in people.items():
+            headers = {"Authorization": f"Bearer {token}"}
+            shown[name] = (await http.get("/api/v1/dlq", headers=headers)).json()
+            assert (await http.get("/api/v1/dlq/b-1", headers=headers)).status_code == (200 if name == "bob" else 404)
+    assert [each["task_id"] for each in shown["ann"]] == ["o-1"]
+    assert sorted(each["task_id"] for each in shown["bob"]) == ["b-1", "o-1"]
+    assert "s3cret" in repr(shown["ann"]) and "s3cret" not in repr(shown["bob"])
+    assert shown["eve"] == []
+
+
+def client(queue: DeadLetterQueue, access: Access) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_app(queue, access=access))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers={"Authorization": "Bearer t-1"})
