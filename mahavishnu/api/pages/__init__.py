@@ -6,9 +6,9 @@ its template into `templates/`; and name the module here, where it is to stand i
 
 from __future__ import annotations
 
-from mahavishnu.api.pages import group, groups, letter, letters, login, overview, selection, static
+from mahavishnu.api.pages import group, groups, letter, letters, login, overview, run, runs, selection, static
 
-PAGES = (static, login, overview, groups, group, letters, letter, selection)
-LINKS = tuple(page.LINK for page in (overview, groups, letters))
+PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run)
+LINKS = tuple(page.LINK for page in (overview, groups, letters, runs))
 
 __all__ = ["LINKS", "PAGES"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
@@ -32,6 +32,20 @@ def patch_of(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
             raise InvalidInput(f"{path} is set twice")
         place[names[-1]] = read_json(value, path)
     return patch
+
+
+def changes_of(patch: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """What a merge patch sets: each path with its value; None takes the path away.
+
+    >>> list(changes_of({"customer": {"country": "DE"}, "express": None}))
+    [('customer.country', 'DE'), ('express', None)]
+    """
+    for name, value in patch.items():
+        path = f"{above}.{name}" if above else name
+        if isinstance(value, dict) and value:
+            yield from changes_of(value, path)
+        else:
+            yield path, value
 
 
 def read_json(text: str, what: str) -> Any:

@@ -1,0 +1,41 @@
+"""The pages beside letters and groups in a real browser, each in light, dark and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from mahavishnu.testing import ManualClock
+from tests.browser.conftest import Open, Site, served
+from tests.browser.shop import NIGHT
+from tests.browser.test_pages import require_no_faults
+from tests.browser.workshop import fill_workshop, make_workshop
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+PAGES = [
+    "runs",
+    "runs/{halted}",
+]
+Workshop = tuple[Site, dict[str, str]]
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def workshop() -> AsyncIterator[Workshop]:
+    """A console with all that these pages show, and the ids in their addresses."""
+    clock = ManualClock(NIGHT)
+    dlq = make_workshop(clock)
+    ids = await fill_workshop(dlq, clock)
+    async with served(dlq, clock) as site:
+        yield site, ids
+
+
+async def test_axe_finds_nothing_in_light_dark_and_on_a_phone(workshop: Workshop, open_page: Open) -> None:
+    site, ids = workshop
+    async with open_page(site.url) as look:
+        for path in PAGES:
+            await look.page.goto(f"{site.url}/{path.format(**ids)}")
+            assert await look.page.locator("main h1").count() == 1, path
+            await require_no_faults(look, "light", 1440)
+            await require_no_faults(look, "dark", 390)

@@ -1,0 +1,49 @@
+"""A queue in which all that the further pages show is there: runs in all states, queues, tasks, an archive, workers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
+from mahavishnu.testing import ManualClock
+from tests.browser.shop import NIGHT, failure_of, order_of, price
+
+VAT = {"SE": 0.25}
+
+
+async def invoice(task: dict[str, Any], repos: list[str]) -> None:
+    """Price an order, and ask for its tax."""
+    price(task)
+    VAT[task["customer"]["country"]]
+
+
+def make_workshop(clock: ManualClock) -> DeadLetterQueue:
+    """The queue; its letters are orders, which are run by `invoice`."""
+    return DeadLetterQueue(clock=clock, options=QueueOptions(callback=invoice))
+
+
+async def fill_workshop(dlq: DeadLetterQueue, clock: ManualClock) -> dict[str, str]:
+    """Have it happen. Returns the ids that addresses of pages need."""
+    clock.set(NIGHT - timedelta(hours=1))
+    for number in range(60):
+        order = order_of(1042 + number)
+        order["customer"]["country"] = "DE" if number % 4 == 3 else "SE"
+        await dlq.enqueue(
+            f"order-{1042 + number}", order, ["shop"], failure_of(1042 + number), "never", 0, adapter="orders"
+        )
+    ids = {"halted": await _run(dlq, clock, {"currency": "EUR"}), "group": ""}
+    clock.set(NIGHT)
+    return ids
+
+
+async def _run(dlq: DeadLetterQueue, clock: ManualClock, patch: dict[str, Any]) -> str:
+    run = await dlq.runs.start(
+        "redrive", by="ann", patch=patch, stop_percent=20, reason="iOS 9.2 sends EURO, OPS-231", adapter="orders"
+    )
+    for _ in range(8):
+        await dlq.runs.advance()
+        await dlq.run_due()
+        clock.advance(5)
+    return run.run_id
