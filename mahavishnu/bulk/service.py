@@ -79,8 +79,6 @@ class BulkRuns:
         """
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
-        for act in acts_of_run(run.verb, run.patch is not None):
-            await self._context.require(act, f"run:{run.run_id}")
         run = _with_options(run, ramp, max_per_second, stop_percent)
         return await preview_run(self._context, run, create=create)
 

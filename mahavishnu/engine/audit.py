@@ -97,7 +97,7 @@ class AuditLog:
         """
         self._store, self._clock, self._open, self._redact_keys = store, clock, open_store, redact_keys
         self._namespace = namespace
-        self.principal, self._may = principal, may
+        self._principal, self._may = principal, may
         scope = principal.scope if principal else None
         self._entries = NamespaceRecords(store.collection(AUDIT), namespace, True, scope, frozenset({"namespace"}))
         self._letters, self._history = store.collection(LETTERS), store.collection(HISTORY)
@@ -154,7 +154,7 @@ class AuditLog:
 
         This is the one place where it is asked who may do what; without a principal the application itself acts.
         """
-        who = self.principal
+        who = self._principal
         if who is None:
             return
         namespace = self._namespace if where is None else where
