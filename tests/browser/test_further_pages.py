@@ -17,6 +17,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [
     "runs",
     "runs/{halted}",
+    "tasks",
+    "tasks/{task}",
+    "workers",
+    "audit",
 ]
 Workshop = tuple[Site, dict[str, str]]
 

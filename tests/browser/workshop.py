@@ -6,7 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.model.tasks import StepRecord
 from mahavishnu.testing import ManualClock
 from tests.browser.shop import NIGHT, failure_of, order_of, price
 
@@ -33,9 +35,30 @@ async def fill_workshop(dlq: DeadLetterQueue, clock: ManualClock) -> dict[str, s
         await dlq.enqueue(
             f"order-{1042 + number}", order, ["shop"], failure_of(1042 + number), "never", 0, adapter="orders"
         )
-    ids = {"halted": await _run(dlq, clock, {"currency": "EUR"}), "group": ""}
+    ids = {"halted": await _run(dlq, clock, {"currency": "EUR"})}
+    ids["task"] = await _track(dlq, clock)
+    clock.set(NIGHT - timedelta(seconds=20))
+    for adapter in ("mail", "sync-catalogue"):
+        await dlq.enqueue(f"{adapter}-1", {}, [], "connection refused", "immediate", adapter=adapter)
     clock.set(NIGHT)
+    await dlq.claims.claim("mailer-1", adapters=["mail"], lease_seconds=3600)
     return ids
+
+
+async def _track(dlq: DeadLetterQueue, clock: ManualClock) -> str:
+    lifecycle = make_lifecycle(dlq.context)
+    clock.set(NIGHT - timedelta(hours=2))
+    steps = [StepRecord("fetch"), StepRecord("price", ("fetch",)), StepRecord("publish", ("price",))]
+    task = await lifecycle.create("import-catalogue", {"feed": "de", "pages": [1, 2, 3]}, steps=steps)
+    await lifecycle.transition(task.task_id, "initializing")
+    await lifecycle.transition(task.task_id, "steps_in_process")
+    await lifecycle.begin_step(task.task_id, "fetch")
+    await lifecycle.complete_step(task.task_id, "fetch", {"rows": 812})
+    done = await lifecycle.create("send-invoice", {"invoice": 88100})
+    await lifecycle.finalize(done.task_id)
+    clock.set(NIGHT - timedelta(minutes=4))
+    await lifecycle.create("send-invoice", {"invoice": 88101})
+    return task.task_id
 
 
 async def _run(dlq: DeadLetterQueue, clock: ManualClock, patch: dict[str, Any]) -> str:

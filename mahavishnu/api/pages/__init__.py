@@ -6,9 +6,23 @@ its template into `templates/`; and name the module here, where it is to stand i
 
 from __future__ import annotations
 
-from mahavishnu.api.pages import group, groups, letter, letters, login, overview, run, runs, selection, static
+from mahavishnu.api.pages import (
+    audit,
+    group,
+    groups,
+    letter,
+    letters,
+    login,
+    overview,
+    run,
+    runs,
+    selection,
+    static,
+    tasks,
+    workers,
+)
 
-PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run)
-LINKS = tuple(page.LINK for page in (overview, groups, letters, runs))
+PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run, tasks, workers, audit)
+LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, tasks, workers, audit))
 
 __all__ = ["LINKS", "PAGES"]

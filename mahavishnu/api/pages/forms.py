@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -39,3 +40,17 @@ async def read_form(request: Request) -> Form:
     except ValueError:
         raise InvalidInput(f"this is no form in UTF-8 with at most {_MOST_FIELDS} fields") from None
     return Form(fields)
+
+
+def read_day(text: str) -> datetime | None:
+    """The beginning of a day that somebody chose; None if nothing was filled in. Raises InvalidInput.
+
+    >>> read_day("2026-01-31").isoformat(), read_day(" ")
+    ('2026-01-31T00:00:00+00:00', None)
+    """
+    if not text.strip():
+        return None
+    try:
+        return datetime.combine(date.fromisoformat(text.strip()), time(), UTC)
+    except ValueError:
+        raise InvalidInput(f"{text!r:.80} is no day; write it as 2026-01-31") from None

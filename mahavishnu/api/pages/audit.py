@@ -1,0 +1,113 @@
+"""The audit: who did what, filtered by what the address says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import OwnQueue, Viewer
+from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.forms import read_day
+from mahavishnu.api.pages.frame import Link
+from mahavishnu.api.routing import Query, Router
+from mahavishnu.api.schemas import NamespacePageQuery
+from mahavishnu.model.events import AuditEntry
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
+from mahavishnu.stores.base import Page
+
+LINK = Link("audit", "Audit", "Record", key="u")
+router = Router(tag="audit_page", documented=False)
+_PAGES = {"group": "groups", "run": "runs", "task": "tasks", "queue": "queues"}
+Text = Annotated[str, Field(max_length=1000)]
+
+
+class AuditPageQuery(NamespacePageQuery):
+    """Which acts; empty is as if it was not there, since a form sends all its fields."""
+
+    actor: Text = ""
+    action: Text = ""
+    subject: Text = ""
+    outcome: Text = ""
+    since: Text = ""
+    until: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """One page of the audit, as it was asked for."""
+
+    page: Page[AuditEntry]
+    params: AuditPageQuery
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self._given)
+
+    @property
+    def next(self) -> str:
+        """Where the next page is."""
+        return f"audit?{urlencode({**self._given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+
+    @property
+    def command(self) -> str:
+        """The same for the command line."""
+        return " ".join(["mahavishnu audit list", *(f"--{name} '{value}'" for name, value in self._given.items())])
+
+    @property
+    def query(self) -> str:
+        """The same for the API."""
+        return urlencode(self._given)
+
+    @property
+    def _given(self) -> dict[str, str]:
+        names = ("actor", "action", "subject", "outcome", "since", "until")
+        return {name: value for name in names if (value := getattr(self.params, name).strip())}
+
+    def path_of(self, entry: AuditEntry) -> str | None:
+        """The page of what the act was done to, if it has one."""
+        kind, _, name = entry.subject.partition(":")
+        if kind == "letter":
+            return _letter_path(name)
+        if kind == "partition":
+            return "archive/months"
+        return f"{_PAGES[kind]}/{quote(name, safe='')}" if kind in _PAGES and name else None
+
+
+@router.get("/audit")
+async def audit_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditPageQuery, Query()]
+) -> Response:
+    """Acts of people and rules, and those that were refused, newest first."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
+    page = await dlq.audit.list(
+        actor=params.actor.strip() or None,
+        action=params.action.strip() or None,
+        subject=params.subject.strip() or None,
+        outcome=params.outcome.strip() or None,
+        since=read_day(params.since),
+        until=read_day(params.until),
+        limit=params.limit,
+        after=params.cursor,
+    )
+    return await show(request, "audit.html", AuditView(page, params))
+
+
+def _letter_path(key: str) -> str:
+    """The page of the letter with this key.
+
+    >>> _letter_path("wf_1"), _letter_path("eu/mail/a/b")
+    ('letters/wf_1', 'letters/a%2Fb?namespace=eu&queue=mail')
+    """
+    parts = key.split("/", 2)
+    if len(parts) < 3:
+        return f"letters/{quote(key, safe='')}"
+    namespace, queue, task_id = parts
+    where = {"namespace": namespace, "queue": queue}
+    usual = {"namespace": DEFAULT_NAMESPACE, "queue": DEFAULT_QUEUE}
+    said = urlencode({name: value for name, value in where.items() if value != usual[name]})
+    return f"letters/{quote(task_id, safe='')}{'?' + said if said else ''}"

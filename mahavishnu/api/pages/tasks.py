@@ -1,0 +1,140 @@
+"""Lifecycle tasks: what runs, what hangs, and handing over what hangs, looked at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Link, Number, Said
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.words import plural
+from mahavishnu.api.responses import decode_id
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import NamespacePageQuery
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.model.staleness import StaleRow
+from mahavishnu.model.task_states import StepState, TaskState
+from mahavishnu.model.tasks import OldTransition, TaskRecord
+from mahavishnu.stores.base import Page
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
+FormFields = Annotated[Form, Depends(read_form)]
+MOST_STALE = 100  # that are looked at, and handed over, at once
+router = Router(tag="task_pages", documented=False)
+
+
+async def count_stale(dlq: DeadLetterQueue) -> Number | None:
+    """How many tasks hang."""
+    found = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)
+    return Number(len(found), wanted=True, least=len(found) >= MOST_STALE) if found else None
+
+
+LINK = Link("tasks", "Tasks", "Where", key="t", number=count_stale)
+
+
+class TaskPageQuery(NamespacePageQuery):
+    """Which tasks; empty means those that have not ended."""
+
+    state: Annotated[str, Field(max_length=1000)] = ""
+    name: Annotated[str, Field(max_length=1000)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TasksView:
+    """A page of tasks, and those that hang; None for what cannot be told now."""
+
+    page: Page[TaskRecord]
+    params: TaskPageQuery
+    stale: Sequence[StaleRow] | None
+    states: Sequence[str]
+
+    @property
+    def next(self) -> str:
+        """Where the next page is."""
+        given = {"state": self.params.state, "name": self.params.name, "limit": self.params.limit}
+        return f"tasks?{urlencode({**given, 'cursor': str(self.page.next)})}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task with its moves, why its steps cannot be run, and whether it hangs; None for what cannot be told now."""
+
+    task: TaskRecord
+    moves: Sequence[OldTransition] | None
+    readiness: dict[str, str | None]
+    stale: StaleRow | None
+
+    @property
+    def done_steps(self) -> int:
+        return sum(step.state is StepState.COMPLETE for step in self.task.steps)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether it can be handed over to the dead-letter queue."""
+        return self.task.is_open or self.task.state is TaskState.ERROR
+
+
+@router.get("/tasks")
+async def tasks_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskPageQuery, Query()]
+) -> Response:
+    """Lifecycle tasks, newest first, and above them those that hang."""
+    lifecycle = make_lifecycle(dlq.in_namespace(params.namespace or dlq.namespace).context)
+    page = await lifecycle.list(
+        params.state or None, name=params.name.strip() or None, limit=params.limit, after=params.cursor
+    )
+    stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE))
+    return await show(request, "tasks.html", TasksView(page, params, stale, [*TaskState]))
+
+
+@router.get("/tasks/{task_id}")
+async def task_page(request: Request, dlq: Queue, actor: Viewer, task_id: str) -> Response:
+    """One task, with its steps and every move of it."""
+    lifecycle = make_lifecycle(dlq.context)
+    task = await lifecycle.get(decode_id(task_id))
+    stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE)) if task.is_open else None
+    view = TaskView(
+        task,
+        await read_or_none(lifecycle.transitions(task.task_id)),
+        dict(await read_or_none(lifecycle.step_readiness(task.task_id)) or {}),
+        next((row for row in stale or () if row["task_uuid"] == task.task_id), None),
+    )
+    return await show(request, "task.html", view)
+
+
+@router.post("/tasks/detect")
+async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFields) -> Response:
+    """Hand over the tasks that hang, as their template or the settings say; the page has shown them before."""
+    rows = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(
+        False, MOST_STALE, by=acting_name(actor, None)
+    )
+    moved = sum(row["moved_to_dlq"] for row in rows)
+    left = len(rows) - moved
+    text = f"{plural(moved, 'task')} {'has' if moved == 1 else 'have'} a letter now."
+    if left:
+        text += f" {plural(left, 'other')} got none: what was done is in the list of their moves."
+    return console_of(request).go(request, "tasks", Said(text if rows else "No task hangs any more: nothing was done."))
+
+
+@router.post("/tasks/{task_id}/move")
+async def move(request: Request, dlq: Queue, actor: Operator, task_id: str, form: FormFields) -> Response:
+    """Make a letter of a task; it is in `error` then."""
+    done = await make_lifecycle(dlq.context).move_to_dlq(
+        decode_id(task_id), form.optional("reason"), by=acting_name(actor, None)
+    )
+    letter = done.letter
+    path = f"../../letters/{quote(letter.task_id, safe='')}?{urlencode({'queue': letter.queue})}"
+    text = "It is in error, and has a letter now." if done.created else "It has a letter already."
+    return console_of(request).go(
+        request, f"tasks/{quote(decode_id(task_id), safe='')}", Said(text, path=path, path_name="See the letter")
+    )

@@ -1,0 +1,54 @@
+"""Who works on letters: who lives, what they can run, what they hold, and which letters nobody can run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Queue, Viewer
+from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.frame import Link, Number
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.routing import Router
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.workers import WorkerList
+from mahavishnu.model.worker import WaitingLetters
+
+router = Router(tag="worker_page", documented=False)
+
+
+async def count_workers(dlq: DeadLetterQueue) -> Number:
+    """How many live; somebody has to look if one is gone that still holds letters."""
+    found = await dlq.workers.list()
+    lost = sum(each.live is False and each.held > 0 for each in found)
+    return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
+
+
+LINK = Link("workers", "Workers", "Where", key="w", number=count_workers)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersView:
+    """The workers, and letters that wait because none of them can run them; None for what cannot be told now."""
+
+    workers: WorkerList | None
+    waiting: Sequence[WaitingLetters] | None
+
+    @property
+    def live(self) -> int:
+        return sum(each.live is True for each in self.workers or ())
+
+    @property
+    def held(self) -> int:
+        return sum(each.held for each in self.workers or ())
+
+
+@router.get("/workers")
+async def workers_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+    """The workers, and what waits for one that is not there."""
+    workers, waiting = await asyncio.gather(read_or_none(dlq.workers.list()), read_or_none(dlq.workers.waiting()))
+    return await show(request, "workers.html", WorkersView(workers, waiting))
