@@ -17,6 +17,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [
     "runs",
     "runs/{halted}",
+    "queues",
+    "queues/mail-dead",
     "tasks",
     "tasks/{task}",
     "workers",

@@ -37,6 +37,7 @@ async def fill_workshop(dlq: DeadLetterQueue, clock: ManualClock) -> dict[str, s
         )
     ids = {"halted": await _run(dlq, clock, {"currency": "EUR"})}
     ids["task"] = await _track(dlq, clock)
+    await _queue(dlq)
     clock.set(NIGHT - timedelta(seconds=20))
     for adapter in ("mail", "sync-catalogue"):
         await dlq.enqueue(f"{adapter}-1", {}, [], "connection refused", "immediate", adapter=adapter)
@@ -70,3 +71,14 @@ async def _run(dlq: DeadLetterQueue, clock: ManualClock, patch: dict[str, Any]) 
         await dlq.run_due()
         clock.advance(5)
     return run.run_id
+
+
+async def _queue(dlq: DeadLetterQueue) -> None:
+    await dlq.queues.create("mail-dead")
+    await dlq.queues.create("mail", dead_queue="mail-dead", retry={"attempts": 2, "cooldown": "30s"})
+    for number in range(6):
+        await dlq.queues.produce("mail", {"to": f"kim-{number}@shop.example", "template": "invoice"})
+    for lease in await dlq.queues.lease("mail", "mailer-1", limit=3):
+        await dlq.queues.retry("mail", lease.item.id, lease.token, error="550 no such mailbox", dead=True)
+    await dlq.queues.lease("mail", "mailer-1", limit=1, lease_seconds=7200)
+    await dlq.queues.maintain()

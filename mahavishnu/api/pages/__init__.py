@@ -14,6 +14,7 @@ from mahavishnu.api.pages import (
     letters,
     login,
     overview,
+    queues,
     run,
     runs,
     selection,
@@ -22,7 +23,7 @@ from mahavishnu.api.pages import (
     workers,
 )
 
-PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run, tasks, workers, audit)
-LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, tasks, workers, audit))
+PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run, queues, tasks, workers, audit)
+LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, audit))
 
 __all__ = ["LINKS", "PAGES"]

@@ -1,0 +1,250 @@
+"""Named queues: the list, and one queue with its items, what is said of it, and sending dead items back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Link, Number, Said
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.words import plural
+from mahavishnu.api.responses import decode_id
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import PageQuery
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput, InvalidOption
+from mahavishnu.model.queue_items import ItemStatus, QueueItem
+from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.stores.base import Page
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting queues and items"))]
+FormFields = Annotated[Form, Depends(read_form)]
+MOST_COUNTED = 100  # queues whose items are counted for the list
+TEXTS = ("dead_queue", "expire_timeout")  # options that are taken away where nothing is filled in
+CHOICES = ("kind", "attempts_rule", "lease_timeout", "on_dead")
+router = Router(tag="queue_pages", documented=False)
+
+
+async def count_queues(dlq: DeadLetterQueue) -> Number | None:
+    """How many queues are defined."""
+    found = await dlq.queues.list()
+    return Number(len(found)) if found else None
+
+
+LINK = Link("queues", "Queues", "Where", key="q", number=count_queues)
+Numbers = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueForm:
+    """What somebody wrote about a queue so far, and what is wrong with it."""
+
+    values: Mapping[str, str]
+    problem: str | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self.values.get(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesView:
+    """The queues with their numbers; None for what cannot be told now."""
+
+    queues: Sequence[tuple[QueueDefinition, Numbers | None]]
+    form: QueueForm
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue with a page of its items."""
+
+    queue: QueueDefinition
+    others: Sequence[QueueDefinition]
+    numbers: Numbers | None
+    page: Page[QueueItem] | None
+    status: ItemStatus | None
+    form: QueueForm
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The queues whose dead items come here."""
+        return [each.name for each in self.others if each.dead_queue == self.queue.name]
+
+    @property
+    def takes_dead(self) -> bool:
+        """Whether items came here from other queues, and can be sent back there."""
+        return bool(self.sources) or any(item.source_queue for item in (self.page.items if self.page else ()))
+
+    @property
+    def next(self) -> str:
+        """Where the next page of items is."""
+        given = {"status": self.status, "cursor": self.page and self.page.next}
+        return urlencode({name: str(value) for name, value in given.items() if value is not None})
+
+
+class ItemPageQuery(PageQuery):
+    """Which items; those that are not over, unless a status is asked for."""
+
+    status: Literal["pending", "active", "failed", "dead", "completed", "closed"] | None = None
+
+
+@router.get("/queues")
+async def queues_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+    """All queues, by name."""
+    return await _show_all(request, dlq, QueueForm({"lease_timeout": "60s"}))
+
+
+@router.post("/queues")
+async def create(request: Request, dlq: Queue, actor: Operator, form: FormFields) -> Response:
+    """Define a queue."""
+    name = form.text("name").strip()
+    try:
+        made = await dlq.queues.create(name, by=acting_name(actor, None), **_options(form))
+    except (InvalidOption, InvalidInput) as wrong:
+        return await _show_all(request, dlq, _written(form, wrong), status=422)
+    return console_of(request).go(request, _path(made.name), Said(f"Queue {made.name} is defined."))
+
+
+@router.get("/queues/{queue}")
+async def queue_page(
+    request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemPageQuery, Query()]
+) -> Response:
+    """One queue, with its items in their order."""
+    definition = await dlq.queues.get(decode_id(queue))
+    return await _show_one(request, dlq, definition, params, QueueForm(_values_of(definition)))
+
+
+@router.post("/queues/{queue}")
+async def update(request: Request, dlq: Queue, actor: Operator, queue: str, form: FormFields) -> Response:
+    """Change what is said of a queue."""
+    name = decode_id(queue)
+    try:
+        await dlq.queues.update(name, by=acting_name(actor, None), **_options(form))
+    except (InvalidOption, InvalidInput) as wrong:
+        definition = await dlq.queues.get(name)
+        return await _show_one(request, dlq, definition, ItemPageQuery(), _written(form, wrong), status=422)
+    return console_of(request).go(request, _path(name), Said("Saved. It counts for what is decided from now on."))
+
+
+@router.post("/queues/{queue}/redrive")
+async def redrive(request: Request, dlq: Queue, actor: Operator, queue: str, form: FormFields) -> Response:
+    """Send items back to where they came from: those that are marked, or all."""
+    name, ids = decode_id(queue), [*form.texts("id")]
+    if not ids and form.text("everything") != "yes":
+        raise InvalidInput("no item was marked: mark some, or say that you mean all")
+    result = await dlq.queues.redrive(
+        name,
+        ids=ids or None,
+        to=form.optional("to"),
+        by=acting_name(actor, None),
+        notes=form.optional("reason"),
+    )
+    text = f"{plural(result['redriven'], 'item')} sent back."
+    if result["skipped"]:
+        text += f" {plural(result['skipped'], 'other')} left: leased, or on their way."
+    if result["degraded"]:
+        text += f" Some could not be seen: {result['degraded']}."
+    return console_of(request).go(request, _path(name), Said(text, "good" if result["redriven"] else "act"))
+
+
+@router.post("/queues/{queue}/delete")
+async def delete(request: Request, dlq: Queue, actor: Admin, queue: str, form: FormFields) -> Response:
+    """Delete the definition; its name has to be typed. Items stay where they are."""
+    name = decode_id(queue)
+    if form.text("typed").strip() != name:
+        said = Said("The name that was typed is not that of the queue. Nothing was deleted.", "bad")
+        return console_of(request).go(request, _path(name), said)
+    await dlq.queues.delete(
+        name, force=bool(form.text("force")), by=acting_name(actor, None), notes=form.optional("reason")
+    )
+    return console_of(request).go(request, "queues", Said(f"Queue {name} is deleted. Its items stay where they are."))
+
+
+@router.post("/queues/{queue}/items/{id}/retry")
+async def retry(request: Request, dlq: Queue, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
+    """Have a dead or failed item leased again."""
+    name = decode_id(queue)
+    await dlq.queues.resurrect(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
+    return console_of(request).go(request, _path(name), Said("It can be leased again, with no failure counted."))
+
+
+@router.post("/queues/{queue}/items/{id}/drop")
+async def drop(request: Request, dlq: Queue, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
+    """Delete an item."""
+    name = decode_id(queue)
+    await dlq.queues.drop(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
+    return console_of(request).go(request, _path(name), Said("The item is deleted. Its number stays."))
+
+
+async def _show_all(request: Request, dlq: DeadLetterQueue, form: QueueForm, *, status: int = 200) -> Response:
+    queues = await dlq.queues.list()
+    counted = await asyncio.gather(*(read_or_none(dlq.queues.numbers(each.name)) for each in queues[:MOST_COUNTED]))
+    numbers = [*counted, *[None] * (len(queues) - len(counted))]
+    view = QueuesView([*zip(queues, numbers, strict=True)], form)
+    return await show(request, "queues.html", view, status=status)
+
+
+async def _show_one(
+    request: Request,
+    dlq: DeadLetterQueue,
+    definition: QueueDefinition,
+    params: ItemPageQuery,
+    form: QueueForm,
+    *,
+    status: int = 200,
+) -> Response:
+    others, numbers, page = await asyncio.gather(
+        read_or_none(dlq.queues.list()),
+        read_or_none(dlq.queues.numbers(definition.name)),
+        read_or_none(dlq.queues.items(definition.name, status=params.status, limit=params.limit, after=params.cursor)),
+    )
+    wanted = None if params.status is None else ItemStatus(params.status)
+    view = QueueView(definition, others or (), numbers, page, wanted, form)
+    return await show(request, "queue.html", view, status=status)
+
+
+def _options(form: Form) -> dict[str, Any]:
+    """What a form says of a queue, as the service takes it. Raises InvalidInput for what is no number."""
+    options: dict[str, Any] = {name: form.optional(name) for name in TEXTS}
+    options |= {name: value for name in CHOICES if (value := form.optional(name)) is not None}
+    attempts, cooldown = form.optional("attempts"), form.optional("cooldown")
+    options["retry"] = None
+    if attempts is not None or cooldown is not None:
+        options["retry"] = {"attempts": _whole(attempts or "0", "attempts"), "cooldown": cooldown or "0s"}
+    most = form.optional("max_attempts")
+    options["max_attempts"] = None if most is None else _whole(most, "max attempts")
+    return options
+
+
+def _whole(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"{what}: {text!r:.80} is no whole number") from None
+
+
+def _values_of(definition: QueueDefinition) -> dict[str, str]:
+    """A definition as its form shows it."""
+    known = definition.to_dict()
+    values = {name: "" if known[name] is None else str(known[name]) for name in (*TEXTS, *CHOICES, "max_attempts")}
+    if definition.retry is not None:
+        values |= {"attempts": str(definition.retry.attempts), "cooldown": definition.retry.cooldown}
+    return values
+
+
+def _written(form: Form, wrong: Exception) -> QueueForm:
+    return QueueForm({name: form.text(name) for name in form.fields}, str(wrong))
+
+
+def _path(queue: str) -> str:
+    return f"queues/{quote(queue, safe='')}"
