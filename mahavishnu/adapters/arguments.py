@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Unpack, get_origin
 
 from mahavishnu.adapters.hints import Hint, field_hint, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
-from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, pointer_step, safe_repr
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.model.type_tree import Types
 from mahavishnu.model.typed_json import EXACT, plain_text, read, write_all
 from mahavishnu.model.value_kinds import ValueKind
-from mahavishnu.model.value_parts import label_of, pointer_step, reason_of, same_value
+from mahavishnu.model.value_parts import label_of, reason_of, same_value
 
 _TASK = "task"
 _ALL_POSITIONAL, _ALL_NAMED = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD

@@ -23,6 +23,7 @@ from mahavishnu.api.routes import (
     archive,
     audit,
     claims,
+    contrasts,
     dashboard,
     domain_events,
     events,
@@ -110,6 +111,7 @@ def create_app(
     api.state.live = events.LiveFeed(dlq)
     for resource in (
         letters,
+        contrasts,
         reveal,
         query,
         views,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,28 +14,28 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Access, QueueViews
 from mahavishnu.api.errors import on_own_error, problem, problem_for_request
 from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
-from mahavishnu.api.routing import API, InvalidRequest, Router, arguments
+from mahavishnu.api.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
-_MODULES = {
-    "dlq": "letters",
-    "query": "query",
-    "views": "views",
-    "trends": "trends",
-    "runs": "runs",
-    "groups": "groups",
-    "queues": "queues",
-    "tasks": "tasks",
-    "domain-events": "domain_events",
-    "workers": "workers",
-    "audit": "audit",
-    "archive": "archive",
-    "dashboard": "dashboard",
-    "integrity": "integrity",
-    "events": "events",
+_MODULES = {  # each imported only where those before it have no such route
+    "dlq": ("letters", "contrasts", "reveal"),
+    "query": ("query",),
+    "views": ("views",),
+    "trends": ("trends",),
+    "runs": ("runs",),
+    "groups": ("groups",),
+    "queues": ("queues",),
+    "tasks": ("tasks",),
+    "domain-events": ("domain_events",),
+    "workers": ("workers",),
+    "audit": ("audit",),
+    "archive": ("archive",),
+    "dashboard": ("dashboard",),
+    "integrity": ("integrity",),
+    "events": ("events",),
 }
 
 
@@ -61,8 +62,7 @@ class LocalApi:
 
     async def _response(self, request: Request) -> Response:
         path = request.scope["path"].removeprefix(API)
-        router = self._router(path.split("/")[1])
-        for route in router.routes if router else ():
+        for route in self._routes(path.split("/")[1]):
             variables = route.match(request.method, path)
             if variables is None:
                 continue
@@ -76,11 +76,9 @@ class LocalApi:
                 return problem(error.status_code, "refused", str(error.detail))
         return problem(404, "not-found", f"there is no {request.method} {request.scope['request_path']:.200}")
 
-    def _router(self, resource: str) -> Router | None:
-        if resource not in _MODULES:
-            return None
-        module = importlib.import_module(f"mahavishnu.api.routes.{_MODULES[resource]}")
-        if resource == "events" and self.state.live is None:
-            self.state.live = module.LiveFeed(self.state.dlq)
-        router: Router = module.router
-        return router
+    def _routes(self, resource: str) -> Iterator[Route]:
+        for name in _MODULES.get(resource, ()):
+            module = importlib.import_module(f"mahavishnu.api.routes.{name}")
+            if name == "events" and self.state.live is None:
+                self.state.live = module.LiveFeed(self.state.dlq)
+            yield from module.router.routes

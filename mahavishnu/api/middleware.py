@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -19,14 +19,17 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
+from mahavishnu.api.browser_requests import form_value, is_from_other_site
 from mahavishnu.api.errors import problem, problem_for
-from mahavishnu.api.sessions import Session, Sessions, form_value, is_from_other_site
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
+
+if TYPE_CHECKING:
+    from mahavishnu.api.sessions import Session, Sessions
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -29,7 +29,6 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
 from mahavishnu.model.namespaces import named_namespaces
-from mahavishnu.model.query_text import read_conditions
 from mahavishnu.stores.base import Page
 
 JSON = "application/json"
@@ -69,7 +68,11 @@ def as_query(
         sort=sort,
         limit=limit,
     )
-    conditions = read_conditions(letter_filter.q or "", now)
+    if not letter_filter.q:
+        return query
+    from mahavishnu.model.query_text import read_conditions  # takes a while to load, and few lists need it
+
+    conditions = read_conditions(letter_filter.q, now)
     if letter_filter.namespace and named_namespaces(queries.Query(conditions)) is not None:
         raise InvalidQuery("the namespace is said twice: in the text and beside it")
     return replace(query, where=(*query.where, *conditions))

@@ -31,8 +31,7 @@ from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, ResolutionStatus
-from mahavishnu.model.query import MOST_LISTED, MOST_VALUES
-from mahavishnu.model.query_text import LONGEST_TEXT
+from mahavishnu.model.query import LONGEST_TEXT, MOST_LISTED, MOST_VALUES
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=500)]
 TaskId = Annotated[StrictStr, Field(min_length=1, max_length=MAX_TASK_ID_BYTES)]

@@ -13,13 +13,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qsl
 
 from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Access, Actor, mark_of
+from mahavishnu.api.browser_requests import form_value, is_from_other_site
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 
@@ -28,8 +28,6 @@ FORM_FIELD, FORM_HEADER = "form_token", "x-form-token"
 SHORTEST_KEY = 32  # characters
 _NAME = "mahavishnu_session"
 _MOST_ENDED = 10_000  # sessions that somebody ended, which are remembered until their cookies are worth nothing anyway
-_MOST_FIELDS = 1000  # of one form
-_FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +127,3 @@ def set_cookie(response: Response, scheme: str, cookie: str) -> None:
 def remove_cookie(response: Response, scheme: str) -> None:
     """Have the browser forget the session."""
     response.delete_cookie(cookie_name(scheme), path="/", secure=scheme == "https", httponly=True, samesite="lax")
-
-
-def is_from_other_site(headers: Mapping[str, str]) -> bool:
-    """Whether a browser says that a page of another site made it send the request.
-
-    >>> is_from_other_site({"sec-fetch-site": "cross-site"}), is_from_other_site({"sec-fetch-site": "same-origin"})
-    (True, False)
-    >>> is_from_other_site({"origin": "https://evil.example", "host": "dlq.example"}), is_from_other_site({})
-    (True, False)
-    """
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None:
-        return site not in ("same-origin", "none")
-    return origin is not None and origin.partition("://")[2] != headers.get("host")
-
-
-def form_value(headers: Mapping[str, str], body: bytes, name: str) -> str:
-    """A field of the form that a request sends; empty if it sends none, or not this one."""
-    if not headers.get("content-type", "").startswith(_FORM_TYPE):
-        return ""
-    try:
-        fields = dict(parse_qsl(body.decode(), max_num_fields=_MOST_FIELDS))
-    except ValueError:
-        return ""
-    return fields.get(name, "")

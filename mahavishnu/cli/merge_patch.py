@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.cli.client import Connection, task_path
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.value_parts import pointer_step
+from mahavishnu.model.json_value import pointer_step
 
 PatchFor: TypeAlias = Callable[[Mapping[str, str]], Any]
 

@@ -228,9 +228,11 @@ def _option_name(name: str) -> str:
 
 def _names_in(text: str | None) -> frozenset[str]:
     """The names that a query uses. Raises InvalidQueryText."""
+    if not text:
+        return frozenset()
     from mahavishnu.model.query_text import names_in
 
-    return names_in(text) if text else frozenset()
+    return names_in(text)
 
 
 def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,9 +28,8 @@ from mahavishnu.model.encrypted_values import (
     with_plain_values,
 )
 from mahavishnu.model.errors import CannotRestore, InvalidInput
-from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.json_value import EMPTY, Json, pointer_step
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.value_parts import pointer_step
 
 _KEY_BYTES, _NONCE_BYTES, _MARK_BYTES = 32, 12, 16
 _KIND = f'"{ENCRYPTED}"'

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from mahavishnu.model.json_value import EMPTY, Json, safe_repr, type_label
+from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, type_label, unescape
 from mahavishnu.model.letter_parts import LOST, MASK
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def write_payload(
     With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
     """
     from mahavishnu.model.typed_json import MASKED, plain_text
-    from mahavishnu.model.value_parts import unescape
 
     is_usual = request.write is None and not patterns and not request.redact
     if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
@@ -88,8 +87,6 @@ def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: 
 
 
 def _changed_paths(plain: Any, masked: Any, path: str) -> Iterator[str]:
-    from mahavishnu.model.value_parts import pointer_step
-
     if isinstance(plain, dict) and isinstance(masked, dict):
         for name, item in plain.items():
             yield from _changed_paths(item, masked[name], f"{path}/{pointer_step(name)}")

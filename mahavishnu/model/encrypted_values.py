@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahavishnu.model.type_tree import Types
-from mahavishnu.model.value_parts import pointer_step, unescape
+from mahavishnu.model.json_value import pointer_step, unescape
+
+if TYPE_CHECKING:
+    from mahavishnu.model.type_tree import Types
 
 ENCRYPTED = "encrypted"  # the kind of an encrypted value
 LOST = "lost"  # as in `typed_json`, which is loaded only by who writes values

@@ -348,7 +348,7 @@ def difference(before: Any, after: Any) -> list[Difference]:
 def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in {**before, **after}:
-            yield from _member_differences(before, after, name, f"{path}/{_escape_name(name)}")
+            yield from _member_differences(before, after, name, f"{path}/{pointer_step(name)}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(one, other, f"{path}/{place}")
@@ -382,8 +382,14 @@ def pointer(*names: str) -> str:
     >>> pointer("task", "a/b")
     '/task/a~1b'
     """
-    return "".join(f"/{_escape_name(name)}" for name in names)
+    return "".join(f"/{pointer_step(name)}" for name in names)
 
 
-def _escape_name(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+def pointer_step(step: object) -> str:
+    """A name or place as a part of a JSON pointer."""
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+def unescape(step: str) -> str:
+    """The name that a part of a JSON pointer stands for."""
+    return step.replace("~1", "/").replace("~0", "~")

@@ -22,6 +22,7 @@ from mahavishnu.model.letter_parts import (
 )
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
+LONGEST_TEXT = 4000  # characters of a query that is written as text
 LONGEST_WORD = 100
 MOST_WORDS = 2000
 MOST_VALUES = 10_000  # that a query compares with: what every store can look for at once

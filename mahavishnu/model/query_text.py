@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from mahavishnu.model.errors import InvalidInput, InvalidQueryText
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import (
+    LONGEST_TEXT,
     MAX_CONDITION_DEPTH,
     NEWEST_FIRST,
     AnyOf,
@@ -32,7 +33,6 @@ from mahavishnu.model.query import (
 from mahavishnu.model.query_names import BY_NAME, CUSTOM_POLICY, OPEN, QueryName, near_names, values_of
 from mahavishnu.model.query_times import RESOLUTION, parse_duration, parse_span, shift
 
-LONGEST_TEXT = 4000  # characters of a query
 TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = re.compile(rf'([^\W\d]\w*)((?:\.(?:{QUOTED}|[^\s:=<>!()",]+))?)(!=|>=|<=|[:=<>])', re.DOTALL)

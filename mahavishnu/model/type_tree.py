@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mahavishnu.model.value_parts import unescape
+from mahavishnu.model.json_value import unescape
 
 Types = dict[str, str]  # JSON pointer → kind
 EACH = "-"  # in place of an element's place: each of them

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
-from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, nesting_depth
+from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, nesting_depth, pointer_step
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
 from mahavishnu.model.value_kinds import (
@@ -32,7 +32,7 @@ from mahavishnu.model.value_kinds import (
     kinds_by_name,
     kinds_by_type,
 )
-from mahavishnu.model.value_parts import find_class, label_of, members_of, pointer_step, qualified_name, reason_of
+from mahavishnu.model.value_parts import find_class, label_of, members_of, qualified_name, reason_of
 
 EXACT = "exact"
 MASKED = "masked"  # in place of the type of what is lost

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from mahavishnu.model.json_value import unescape
 from mahavishnu.model.value_kinds import same_moment, same_number
 
 
@@ -85,16 +86,6 @@ def find_class(name: str, classes: Mapping[str, type]) -> type:
     if len(near) != 1:
         raise LookupError(f"the function's hints name no class {name}")
     return near.pop()
-
-
-def pointer_step(step: object) -> str:
-    """A name or place as a part of a JSON pointer."""
-    return str(step).replace("~", "~0").replace("/", "~1")
-
-
-def unescape(step: str) -> str:
-    """The name that a part of a JSON pointer stands for."""
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 def label_of(path: str, before: str = "") -> str:

@@ -10,7 +10,6 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query_text import read_conditions
 
 LONGEST_VIEW_NAME = 100  # characters
 SORTS = ("newest", "oldest", "updated", "due", "priority")  # of the letters that a view shows
@@ -64,6 +63,8 @@ def view_key(namespace: str, name: str) -> str:
 
 def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> None:
     """Raise InvalidInput for what no view can be; InvalidQueryText for a text that means nothing."""
+    from mahavishnu.model.query_text import read_conditions  # who only reads views needs none of it
+
     require_view_name(name)
     if not isinstance(text, str):
         raise InvalidInput(f"a query is text, not {text!r:.80}")

@@ -14,7 +14,7 @@ from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import decode_id, etag, json_response, page_headers, refuse_if_changed, to_json
 from mahavishnu.api.routing import Depends, Header, Query, Router
 from mahavishnu.api.schemas import Instant, Name, NamespacePageQuery, RequestModel, ResponseModel, Text, fields_of
-from mahavishnu.core.queue.commonalities import SAMPLE
+from mahavishnu.core.queue.reads import SAMPLE
 from mahavishnu.model.group import GroupView
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.commonality_schemas import ContrastList
 from mahavishnu.api.errors import problem, problem_responses
 from mahavishnu.api.lines import NDJSON, stream_lines
 from mahavishnu.api.responses import (
@@ -51,8 +50,6 @@ from mahavishnu.api.schemas import (
     Revision,
 )
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.commonalities import SAMPLE
-from mahavishnu.core.queue.letter_lines import documents_in
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
@@ -140,6 +137,8 @@ async def import_letters(
 
     One that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
+    from mahavishnu.core.queue.letter_lines import documents_in  # what lists letters does not wait for it
+
     letters = documents_in(await request.body())
     result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted, namespace=namespace)
     return json_response(
@@ -194,18 +193,6 @@ async def _why_each_waits(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -
         return await dlq.workers.why_each_waits(letters)
     except StoreError:
         return [None] * len(letters)
-
-
-@router.get(
-    "/dlq/{task_id}/contrasts",
-    response_model=ContrastList,
-    responses=problem_responses(404),
-    summary="What a letter lacks that letters had that succeeded",
-)
-async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
-    """Letters of its adapter whose work succeeded when it was run again."""
-    found = await dlq.letters.contrasts(decode_id(task_id), sample=sample, **where.arguments)
-    return json_response(to_json(found))
 
 
 @router.patch(

@@ -13,7 +13,7 @@ from mahavishnu.api.responses import decode_id, etag, json_response, refuse_if_c
 from mahavishnu.api.routing import Depends, Header, Router
 from mahavishnu.api.schemas import Name, RequestModel, ResponseModel, fields_of
 from mahavishnu.model import views
-from mahavishnu.model.query_text import LONGEST_TEXT
+from mahavishnu.model.query import LONGEST_TEXT
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
 IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]

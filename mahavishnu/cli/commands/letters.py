@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
-from mahavishnu.cli.commonality_view import ask_for, print_contrasts
 from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
@@ -102,6 +101,8 @@ def show(
         if json:
             print_json(letter)
             return
+        from mahavishnu.cli.commonality_view import ask_for, print_contrasts
+
         group = None
         if letter["fingerprint"]:
             with suppress(NotFound):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mahavishnu.core.queue import reads
+from mahavishnu.core.queue.reads import SAMPLE
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.commonalities import (
     Commonality,
@@ -23,8 +24,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import NEWEST_FIRST, Condition, Is, Not, Query, adapter_is
 
-SAMPLE = 200  # letters, the newest, of each side
-MOST_SAMPLE = 1000
+MOST_SAMPLE = 1000  # letters of each side
 SAMPLE_BYTES = 8 * 1024 * 1024  # about, of the letters of one side: fewer are looked at where they are large
 _SUCCEEDED = (
     Is("status", (DeadLetterStatus.COMPLETED.value,)),

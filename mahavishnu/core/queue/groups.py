@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.core.queue import reads
-from mahavishnu.core.queue.commonalities import SAMPLE, GroupCommonalities, group_commonalities
 from mahavishnu.core.queue.group_counts import (
     GroupCount,
     GroupCounts,
@@ -24,6 +23,7 @@ from mahavishnu.core.queue.group_counts import (
     sample_groups,
 )
 from mahavishnu.core.queue.group_records import GroupRecords, derive_state
+from mahavishnu.core.queue.reads import SAMPLE
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
@@ -54,6 +54,9 @@ from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.namespaces import ALL_NAMESPACES, acting_namespace
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, write_one
+
+if TYPE_CHECKING:
+    from mahavishnu.core.queue.commonalities import GroupCommonalities
 
 log = logging.getLogger(__name__)
 GroupSort = Literal["count", "last_seen", "growth"]
@@ -180,6 +183,8 @@ class Groups:
 
     async def commonalities(self, fingerprint: str, *, sample: int = SAMPLE) -> GroupCommonalities:
         """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""
+        from mahavishnu.core.queue.commonalities import group_commonalities
+
         return await group_commonalities(self._context, fingerprint, sample)
 
     async def _only_part(self, fingerprint: str) -> Groups:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mahavishnu.core.queue import reads
-from mahavishnu.core.queue.commonalities import SAMPLE, LetterContrasts, letter_contrasts
+from mahavishnu.core.queue.reads import SAMPLE
 from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
@@ -39,6 +39,9 @@ from mahavishnu.model.query_json import query_to_json
 from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
+
+if TYPE_CHECKING:
+    from mahavishnu.core.queue.commonalities import LetterContrasts
 
 
 class Act(TypedDict, total=False):
@@ -84,6 +87,8 @@ class LetterOperations:
         self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = SAMPLE
     ) -> LetterContrasts:
         """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
+        from mahavishnu.core.queue.commonalities import letter_contrasts
+
         await reads.require_payload(self._context, task_id, namespace, queue)
         return await letter_contrasts(self._context, task_id, namespace, queue, sample)
 

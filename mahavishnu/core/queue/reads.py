@@ -17,6 +17,7 @@ from mahavishnu.model.query import Is, Query, filter_query, require_query
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, get_one
 
 log = logging.getLogger(__name__)
+SAMPLE = 200  # letters, the newest, of each side that are compared with each other
 _PAGE = 500
 _STEP = 5000  # letters that an offset steps over at once
 _AT_ONCE, _MOST_AT_ONCE = 50, 250  # letters that are read before it is known how large they are, and after

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.query import NEWEST_FIRST, Query, Sort
+from mahavishnu.model.query import LONGEST_TEXT, NEWEST_FIRST, Query, Sort
 from mahavishnu.model.query_completion import (
     Suggestions,
     complete_name,
     complete_value,
     find_gap,
 )
-from mahavishnu.model.query_text import LONGEST_TEXT, read_query
+from mahavishnu.model.query_text import read_query
 
 if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext
