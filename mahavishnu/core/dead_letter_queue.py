@@ -14,9 +14,10 @@ from typing import Any, Self, Unpack
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
+from mahavishnu.core.queue.acts import Act
 from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
-from mahavishnu.core.queue.operations import Act, LetterOperations
+from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions

@@ -12,7 +12,7 @@ from mahavishnu.classify.fingerprint import title
 from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.daily_sums import GroupSum
-from mahavishnu.model.group import Group, GroupView, Sample, is_on_hold
+from mahavishnu.model.group import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
@@ -52,6 +52,10 @@ class GroupCount:
     last_hour: int = 0
     last_day: int = 0
     day_before: int = 0
+
+    @property
+    def grows(self) -> bool:
+        return is_growing(self.last_hour, self.last_day, count=self.open)
 
 
 NO_LETTERS = GroupCount()

@@ -23,7 +23,6 @@ from mahavishnu.core.queue.group_counts import (
     sample_groups,
 )
 from mahavishnu.core.queue.group_records import GroupRecords, derive_state
-from mahavishnu.core.queue.reads import SAMPLE
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
@@ -42,7 +41,6 @@ from mahavishnu.model.group import (
     GroupView,
     group_as_dict,
     growth,
-    is_growing,
     is_on_hold,
     is_regression,
     update_group,
@@ -181,7 +179,7 @@ class Groups:
         view = group_view(group, counts.of(fingerprint), samples, now, counts.degraded or samples.degraded)
         return replace(view, hours=hours)
 
-    async def commonalities(self, fingerprint: str, *, sample: int = SAMPLE) -> GroupCommonalities:
+    async def commonalities(self, fingerprint: str, *, sample: int = reads.SAMPLE) -> GroupCommonalities:
         """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""
         from mahavishnu.core.queue.commonalities import group_commonalities
 
@@ -330,7 +328,7 @@ class Groups:
         ]
         loud = [group for group in groups if not is_on_hold(group, now)]
         growing = [group.fingerprint for group in loud if group.state is not GroupState.WONT_FIX]
-        growing = [name for name in growing if _grows(counts.of(name))]
+        growing = [name for name in growing if counts.of(name).grows]
         growing.sort(key=lambda name: (-counts.of(name).last_hour, name))
         returned = [group for group in loud if is_regression(group) and group.state is GroupState.NEW]
         returned.sort(key=lambda group: (-(group.regressed_at or now).timestamp(), group.fingerprint))
@@ -371,10 +369,6 @@ class Groups:
             return {}
         moments = await last_closed_at(self._letters, self._history, names)
         return {name: derive_state(self._records.new(name), counts, moment) for name, moment in moments.items()}
-
-
-def _grows(count: GroupCount) -> bool:
-    return is_growing(count.last_hour, count.last_day, count=count.open)
 
 
 def _rank(count: GroupCount, sort: str) -> float:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mahavishnu.core.queue import reads
-from mahavishnu.core.queue.reads import SAMPLE
+from mahavishnu.core.queue.acts import Act
 from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.dependencies import blocked_by, refuse_circle
@@ -44,15 +44,6 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.commonalities import LetterContrasts
 
 
-class Act(TypedDict, total=False):
-    """Who acts (`by`, kept on the letter) and why (`notes`), and in which namespace and queue the task is."""
-
-    by: str
-    notes: str | None
-    namespace: str | None
-    queue: str
-
-
 class LetterOperations:
     """Finds, moves and edits letters on somebody's behalf.
 
@@ -84,7 +75,7 @@ class LetterOperations:
         return await blocked_by(self._letters, await reads.require_letter(self._context, task_id, namespace, queue))
 
     async def contrasts(
-        self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = SAMPLE
+        self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = reads.SAMPLE
     ) -> LetterContrasts:
         """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
         from mahavishnu.core.queue.commonalities import letter_contrasts
