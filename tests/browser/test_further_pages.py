@@ -22,6 +22,9 @@ PAGES = [
     "tasks",
     "tasks/{task}",
     "workers",
+    "archive",
+    "archive/months",
+    "archive/letters/{archived}",
     "audit",
 ]
 Workshop = tuple[Site, dict[str, str]]

@@ -7,6 +7,7 @@ its template into `templates/`; and name the module here, where it is to stand i
 from __future__ import annotations
 
 from mahavishnu.api.pages import (
+    archive,
     audit,
     group,
     groups,
@@ -23,7 +24,23 @@ from mahavishnu.api.pages import (
     workers,
 )
 
-PAGES = (static, login, overview, groups, group, letters, letter, selection, runs, run, queues, tasks, workers, audit)
-LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, audit))
+PAGES = (
+    static,
+    login,
+    overview,
+    groups,
+    group,
+    letters,
+    letter,
+    selection,
+    runs,
+    run,
+    queues,
+    tasks,
+    workers,
+    archive,
+    audit,
+)
+LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, archive, audit))
 
 __all__ = ["LINKS", "PAGES"]

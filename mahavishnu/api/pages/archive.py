@@ -1,0 +1,152 @@
+"""The archive: closed letters are searched, shown and put back, and its months are detached and attached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote, urlencode
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.forms import Form, read_day, read_form
+from mahavishnu.api.pages.frame import Link, Said
+from mahavishnu.api.pages.history import Step, steps_of
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.responses import decode_id
+from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.schemas import NamespacePageQuery
+from mahavishnu.classify.fingerprint import is_own_code
+from mahavishnu.core.queue.archive import PartitionView
+from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_QUEUE
+from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
+from mahavishnu.model.traceback_text import TracebackParts, split_traceback
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
+FormFields = Annotated[Form, Depends(read_form)]
+Text = Annotated[str, Field(max_length=1000)]
+LINK = Link("archive", "Archive", "Record", key="a")
+router = Router(tag="archive_pages", documented=False)
+
+
+class ArchivePageQuery(NamespacePageQuery):
+    """Which archived letters; empty is as if it was not there, since a form sends all its fields."""
+
+    task_id: Text = ""
+    category: Text = ""
+    resolution: Text = ""
+    fingerprint: Text = ""
+    since: Text = ""
+    until: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveView:
+    """One page of archived letters, as it was asked for."""
+
+    page: ArchivePage
+    params: ArchivePageQuery
+    categories: Sequence[str]
+    resolutions: Sequence[str]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The filters that are set."""
+        names = ("task_id", "category", "resolution", "fingerprint", "since", "until")
+        return {name: value for name in names if (value := getattr(self.params, name).strip())}
+
+    @property
+    def next(self) -> str:
+        """Where the next page is."""
+        return f"archive?{urlencode({**self.given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+
+    @property
+    def command(self) -> str:
+        """The same for the command line."""
+        names = {"fingerprint": "group"}
+        options = [f"--{names.get(name, name)} '{value}'" for name, value in self.given.items() if name != "task_id"]
+        return " ".join(["mahavishnu archive search", *filter(None, [self.params.task_id.strip()]), *options])
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedView:
+    """An archived letter with all that went to the archive with it."""
+
+    case: ArchivedCase
+    trace: TracebackParts
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True, slots=True)
+class MonthsView:
+    """The months of the archive; None if they cannot be read now."""
+
+    months: Sequence[PartitionView] | None
+
+
+@router.get("/archive")
+async def archive_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivePageQuery, Query()]
+) -> Response:
+    """Archived letters, the latest end first."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
+    page = await dlq.archive.search(
+        task_id=params.task_id.strip() or None,
+        category=params.category.strip() or None,
+        resolution=params.resolution.strip() or None,
+        fingerprint=params.fingerprint.strip() or None,
+        since=read_day(params.since),
+        until=read_day(params.until),
+        limit=params.limit,
+        after=params.cursor,
+    )
+    ended = [each for each in ResolutionStatus if each is not ResolutionStatus.PENDING]
+    return await show(request, "archive.html", ArchiveView(page, params, [*ErrorCategory], ended))
+
+
+@router.get("/archive/months")
+async def months_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+    """The months of the archive, those that are detached too."""
+    return await show(request, "months.html", MonthsView(await read_or_none(dlq.archive.partitions())))
+
+
+@router.post("/archive/months/{month}/{act}")
+async def change_month(request: Request, dlq: Queue, actor: Admin, month: str, act: str, form: FormFields) -> Response:
+    """Use a month no more, or again."""
+    name, by = decode_id(month), acting_name(actor, None)
+    if act == "attach":
+        await dlq.archive.attach(name, by=by)
+        text = f"Month {name} is used again."
+    elif act != "detach":
+        raise InvalidInput(f"a month is attached or detached, not {act!r:.80}")
+    else:
+        place = await dlq.archive.detach(name, by=by)
+        text = f"Month {name} is detached. It is at {place}, and can be moved away."
+    return console_of(request).go(request, "archive/months", Said(text))
+
+
+@router.get("/archive/letters/{name}")
+async def archived_page(request: Request, dlq: Queue, actor: Viewer, name: str) -> Response:
+    """One archived letter, with former letters, revisions and tasks."""
+    case = await dlq.archive.show(decode_id(name))
+    audit = await read_or_none(dlq.audit.list(subject=f"letter:{case.letter.key}", limit=50))
+    failures = case.letter.failures
+    trace = split_traceback((failures[-1].traceback if failures else None) or "", is_own_code)
+    view = ArchivedView(case, trace, steps_of(case.letter, audit.items if audit else ()))
+    return await show(request, "archived.html", view)
+
+
+@router.post("/archive/letters/{name}/restore")
+async def restore(request: Request, dlq: Queue, actor: Operator, name: str, form: FormFields) -> Response:
+    """Put it back into the queue, as it was."""
+    letter = await dlq.archive.restore(decode_id(name), by=acting_name(actor, None), notes=form.optional("reason"))
+    where = "" if letter.queue == DEFAULT_QUEUE else f"?{urlencode({'queue': letter.queue})}"
+    said = Said("It is back in the queue, closed as it was. Redrive it to have it run.")
+    return console_of(request).go(request, f"letters/{quote(letter.task_id, safe='')}{where}", said)
