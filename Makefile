@@ -19,7 +19,7 @@ help: ## List the targets
 
 setup: $(READY) ## Make .venv with the project and its tools; does nothing while it is up to date
 
-run: $(READY) ## Start the demo: failing workflows, retried before your eyes, with the HTTP API; ARGS="--speed 10" for a slower clock
+run: $(READY) ## Start the demo: failing workflows, and the console to find and fix them; ARGS="--speed 10" for a slower clock
 	$(BIN)/mahavishnu demo $(ARGS)
 
 test: $(READY) ## Run the tests, with a real OpenSearch, in two processes; ARGS="-k backoff" for some of them

@@ -16,6 +16,7 @@ from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.console import Console
+from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.responses import json_response
@@ -76,11 +77,13 @@ def create_app(
     max_body_bytes: int = MAX_BODY_BYTES,
     via: str = "http",
     session_keys: Sequence[str] = (),
+    first_fix: FirstFix | None = None,
 ) -> FastAPI:
     """An ASGI app for a queue: serve it, or mount it in another one. The queue is opened when it is first needed.
 
     Without `access` everybody who reaches it from this machine may do everything; pages of other sites may not.
     `session_keys` sign the logins of browsers, the first one new ones; without any, logins end with this process.
+    `first_fix` is shown step by step on the overview, for people who see the console for the first time.
 
     >>> create_app(DeadLetterQueue()).title
     'Mahavishnu'
@@ -107,7 +110,7 @@ def create_app(
     sessions = Sessions(access, dlq.clock, session_keys)
     api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
     api.state.views = QueueViews(dlq)
-    api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys), LoginThrottle()
+    api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
     api.state.live = events.LiveFeed(dlq)
     for resource in (
         letters,

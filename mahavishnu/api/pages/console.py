@@ -20,6 +20,7 @@ from mahavishnu.api.auth import Actor, Role
 from mahavishnu.api.middleware import SharedReads
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Numbers, Said, local_path, root_from
+from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.static import static_url
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
@@ -44,9 +45,11 @@ _MOST_SAID = 3000  # bytes that a cookie may have
 class Console:
     """The pages of one queue: their navigation, and how they are shown."""
 
-    def __init__(self, dlq: DeadLetterQueue, links: Sequence[Link], keys: Sequence[str]) -> None:
-        """`keys` sign what a page is told by the one before."""
-        self._dlq, self._links = dlq, links
+    def __init__(
+        self, dlq: DeadLetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
+    ) -> None:
+        """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
+        self._dlq, self._links, self.first_fix = dlq, links, first_fix
         self.numbers = Numbers(dlq, links)
         self.reads = SharedReads[Any]()  #: what several people look at is read once for all who ask at the same time
         self._said = URLSafeSerializer([*reversed(keys)], salt="mahavishnu said")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link
+from mahavishnu.api.pages.guide import Guide, guide_to
 from mahavishnu.api.pages.words import plural
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -43,6 +44,7 @@ class OverviewView:
     runs: Sequence[BulkRun] | None
     stale: Sequence[StaleRow] | None
     trend: Trend | None
+    guide: Guide | None = None
 
     @property
     def headline(self) -> str:
@@ -87,7 +89,10 @@ class OverviewView:
 
 async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     """The start page."""
-    view = await console_of(request).reads.get(("overview", dlq.namespace), lambda: read_overview(dlq))
+    console = console_of(request)
+    view = await console.reads.get(("overview", dlq.namespace), lambda: read_overview(dlq))
+    if console.first_fix is not None and view.groups is not None:
+        view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
     return await show(request, "overview.html", view)
 
 

@@ -8,6 +8,7 @@ import logging
 import shlex
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,11 +20,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mahavishnu.cli.commands.demo_workflows import CHARGE, QuickClock, call_decorated, samples
+from mahavishnu.cli.commands.demo_workflows import CHARGE, HISTORY, QuickClock, call_decorated, samples
 from mahavishnu.cli.commands.processes import open_listener, run_server, stop_signals, url_of
 from mahavishnu.cli.output import NARROW, escape_controls, print_line
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.config.schema import NO_STORE
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import InvalidInput
@@ -32,6 +34,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 
 _TRY = (
+    "open {url} in a browser: the console, with a first fix to try",
     "the API listens at {url}/api/v1; in another terminal, look and help:",
     "  export MAHAVISHNU_SERVER={url} PATH={folder}:$PATH",
     "  mahavishnu group list",
@@ -41,6 +44,8 @@ _TRY = (
     "  mahavishnu audit list",
     "  curl -s {url}/api/v1/dlq/stats",
 )
+NAMESPACE = "demo"  # the console says it beside the name, and no other process looks there
+MOST_ALIKE = 3  # letters of one workflow and status in the table
 WIDE = 80  # columns from which there is room for everything
 _COLUMNS = ("workflow", "status", "category", "retries", "next", "what happened")
 _SPARE = ("what happened", "category", "retries")
@@ -53,19 +58,28 @@ def demo(
     store: Annotated[
         str | None, typer.Option("--store", metavar="URL", help="Keep letters here instead of in a new SQLite file.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Serve the API on this port, or on a free one.")] = 8080,
-    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Whether to serve the API.")] = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Serve the console on this port, or on a free one.")
+    ] = 8080,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Whether to serve the console and the API.")] = True,
 ) -> None:
     """Run workflows that fail in telling ways, retry them, and watch. Ctrl-C ends it."""
     with tempfile.TemporaryDirectory(prefix="mahavishnu-demo-") as folder:
-        url = store or f"sqlite:///{Path(folder).as_posix()}/letters.db"
-        asyncio.run(show(url, speed, seconds, port if serve else None))
+        own = f"sqlite:///{Path(folder).as_posix()}"
+        urls = (store, f"{own}/local.db") if store else (f"{own}/letters.db", NO_STORE)
+        asyncio.run(show(*urls, speed, seconds, port if serve else None))
 
 
-async def show(url: str, speed: float, seconds: float | None, port: int | None) -> None:
-    """Run the samples and retry them until somebody ends it, or for so many seconds; on a port, serve the API."""
-    clock = QuickClock(speed)
-    settings = MahavishnuSettings.load(dlq_store_url=url, dlq_retry_interval_seconds=10, dlq_strategy="automatic")
+async def show(url: str, local_url: str, speed: float, seconds: float | None, port: int | None) -> None:
+    """Run the samples and retry them until somebody ends it, or for so many seconds; on a port, serve the console."""
+    clock = QuickClock(speed, behind=HISTORY)
+    settings = MahavishnuSettings.load(
+        dlq_store_url=url,
+        dlq_local_url=local_url,
+        dlq_namespace=NAMESPACE,  # also in a store that is given, real letters are not among these
+        dlq_retry_interval_seconds=10,
+        dlq_strategy="automatic",
+    )
     logging.getLogger("mahavishnu").propagate = False
     async with MahavishnuApp(settings, clock=clock) as app:
         with stop_signals() as stop:
@@ -74,13 +88,9 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
                 print_line(
                     f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock"
                 )
-            for sample in samples():
-                app.register_adapter(sample.name, sample)
-                for name, task in sample.tasks:
-                    await app.execute_workflow_parallel(task, sample.name, sample.repos, task_id=name)
-            await call_decorated(app)
-            await app.start_dlq_processor()
+            await _fail(app, clock)
             async with _served(app.dlq, settings, port):
+                await app.start_dlq_processor()  # not before somebody looks on: hours pass while the server starts
                 await _watched(app.dlq, clock, seconds, stop)
         await app.stop_dlq_processor()
         letters = await _letters(app.dlq)
@@ -89,18 +99,31 @@ async def show(url: str, speed: float, seconds: float | None, port: int | None) 
             print_line(told)
 
 
+async def _fail(app: MahavishnuApp, clock: QuickClock) -> None:
+    """Run each sample once: those first whose tasks have come in for hours."""
+    for sample in sorted(samples(), key=lambda each: each.over, reverse=True):
+        app.register_adapter(sample.name, sample)
+        for name, task in sample.tasks:
+            await app.execute_workflow_parallel(task, sample.name, sample.repos, task_id=name)
+            clock.skip(sample.over / len(sample.tasks))
+    await call_decorated(app)
+
+
 @contextlib.asynccontextmanager
 async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int | None) -> AsyncIterator[None]:
     """Answer requests meanwhile, on another port if somebody has that one, and say what to try."""
     if port is None:
         yield
         return
+    from mahavishnu.api.pages.guide import FirstFix
+
+    first_fix = FirstFix(cause="unknown currency", path="currency", value='"EUR"')
     try:
         listening = open_listener(settings, "127.0.0.1", port)
     except InvalidInput:
         listening = open_listener(settings, "127.0.0.1", 0)
     with contextlib.closing(listening):
-        async with run_server(dlq, listening, settings):
+        async with run_server(dlq, listening, settings, first_fix=first_fix):
             folder = shlex.quote(str(Path(sys.executable).parent))  # where the command is, whatever directory one is in
             for told in _TRY:
                 print_line(told.format(url=url_of(listening), folder=folder))
@@ -158,7 +181,11 @@ def view(letters: Sequence[DeadLetter], now: datetime, statistics: Mapping[str, 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold", no_wrap=name != "what happened")
+    alike = Counter[tuple[str | None, str]]()
     for letter in letters:
+        alike[kind := (letter.adapter, letter.status)] += 1
+        if alike[kind] > MOST_ALIKE:
+            continue
         last = letter.last_error if letter.status != "completed" else "a retry succeeded"
         cells: tuple[str | Text, ...] = (
             letter.task_id,
@@ -171,7 +198,9 @@ def view(letters: Sequence[DeadLetter], now: datetime, statistics: Mapping[str, 
         table.add_row(*(cell for name, cell in zip(_COLUMNS, cells, strict=True) if name in columns))
     lifetime = statistics["lifetime_stats"]
     counts = ", ".join(f"{name.replace('_', ' ')} {lifetime[name]}" for name in ("retry_success", "retry_failed"))
-    return Group(table, Text(f"\n{statistics['queue_size']} open; {counts}", style="dim"))
+    more = sum(max(0, number - MOST_ALIKE) for number in alike.values())
+    hidden = f"{more} more like them; " if more else ""
+    return Group(table, Text(f"\n{hidden}{statistics['queue_size']} open; {counts}", style="dim"))
 
 
 def _wait(letter: DeadLetter, now: datetime) -> str:

@@ -6,7 +6,7 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +16,26 @@ if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp
 
 REPOS = ["api", "web", "billing"]
+CURRENCIES = {"EUR": 100, "SEK": 100, "JPY": 1}  # what one is in its smallest unit
+HISTORY = timedelta(hours=3)  # through which the orders have come in when the demo begins
 
 
 class QuickClock:
-    """A clock that runs `factor` times as fast as the machine's."""
+    """A clock that runs `factor` times as fast as the machine's, and begins some time ago."""
 
-    def __init__(self, factor: float) -> None:
-        self._real, self._factor = SystemClock(), factor
+    def __init__(self, factor: float, *, behind: timedelta = timedelta()) -> None:
+        self._real, self._factor, self._skipped = SystemClock(), factor, -behind
         self._start, self._started = self._real.now(), self._real.monotonic()
 
     def now(self) -> datetime:
-        return instant(self._start + (self._real.now() - self._start) * self._factor)
+        return instant(self._start + self._skipped + (self._real.now() - self._start) * self._factor)
 
     def monotonic(self) -> float:
-        return self._started + (self._real.monotonic() - self._started) * self._factor
+        return self._started + self._skipped.total_seconds() + (self._real.monotonic() - self._started) * self._factor
+
+    def skip(self, time: timedelta) -> None:
+        """Let so much time have passed."""
+        self._skipped += time
 
     async def sleep(self, seconds: float) -> None:
         await self._real.sleep(seconds / self._factor)
@@ -37,6 +43,8 @@ class QuickClock:
 
 class Sample:
     """One workflow; `story` says what it is there to show. It is run once for each of its `tasks`."""
+
+    over = timedelta()  #: the time through which its tasks come in
 
     def __init__(
         self, name: str, story: str, run: Callable[[int, list[str]], Any], *tasks: tuple[str, Mapping[str, Any]]
@@ -56,10 +64,27 @@ class Sample:
 class Order(Sample):
     """A workflow that a person can help: what is wrong is in its task."""
 
+    over = HISTORY
+
     def __call__(self, task: Mapping[str, Any], repos: list[str]) -> Any:
-        if len(currency := str(task.get("currency"))) != 3:
-            raise ValueError(f"unknown currency {currency!r}")
-        return "billed"
+        """Those that name a currency meet a busy bank when they come for the first time."""
+        total = price(task)
+        self._times[order := str(task["order"])] += 1
+        if self._times[order] == 1 and int(order) > WRONG:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by the bank")
+        return f"billed {total}"
+
+
+def price(order: Mapping[str, Any]) -> int:
+    """What an order costs, in the smallest unit of its currency."""
+    return sum(to_smallest_unit(line["amount"], order["currency"]) for line in order["lines"])
+
+
+def to_smallest_unit(amount: int, currency: str) -> int:
+    """An amount in cents, öre, yen."""
+    if currency not in CURRENCIES:
+        raise ValueError(f"unknown currency {currency!r}")
+    return amount * CURRENCIES[currency]
 
 
 def samples() -> list[Sample]:
@@ -71,7 +96,7 @@ def samples() -> list[Sample]:
         Sample("disk-full", "waits longer each time, until somebody makes room", _disk_full),
         Sample("always-down", "uses up its retries: exhausted, a person has to look", _always_down),
         Sample("no-permission", "no retry can help: kept, and left to a person", _no_permission),
-        Order("orders", "one cause, five letters: edit and redrive them together", _billed, *_ORDERS),
+        Order("orders", "one cause, many letters: edit and redrive them together", _billed, *_ORDERS),
     ]
 
 
@@ -137,4 +162,14 @@ def _billed(times: int, repos: list[str]) -> Any:
     return "billed"
 
 
-_ORDERS = tuple((f"order-{number}", {"currency": "EURO", "amount": 10 * number}) for number in range(1, 6))
+WRONG = 14  # orders whose currency is none
+
+
+def _order(number: int) -> Mapping[str, Any]:
+    currency = "EURO" if number <= WRONG else ("EUR", "SEK", "JPY")[number % 3]
+    client = {"app": "ios", "version": "9.2"} if number <= WRONG else {"app": "web", "version": "311"}
+    lines = [{"sku": "TEA-250", "amount": 12 + number}, {"sku": "CUP-2", "amount": 19}]
+    return {"type": "order", "order": str(number), "currency": currency, "client": client, "lines": lines}
+
+
+_ORDERS = tuple((f"order-{number}", _order(number)) for number in range(1, WRONG + 7))

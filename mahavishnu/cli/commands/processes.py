@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from mahavishnu.api import Access
     from mahavishnu.api.auth import Limit
+    from mahavishnu.api.pages.guide import FirstFix
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.config.sections import LimitSettings
@@ -138,10 +139,10 @@ def limit_of(given: LimitSettings) -> Limit:
 
 @contextlib.asynccontextmanager
 async def run_server(
-    dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings
+    dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings, *, first_fix: FirstFix | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Answer requests while the block runs. The task ends when the server does."""
-    api = api_of(dlq, settings)
+    api = api_of(dlq, settings, first_fix=first_fix)
     server = _server(api)
     task = asyncio.create_task(server.serve(sockets=[listening]), name="mahavishnu server")
     try:
@@ -158,7 +159,7 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
+def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings, *, first_fix: FirstFix | None = None) -> FastAPI:
     """The API of this queue as the settings say. Raises InvalidInput for tokens that are wrong."""
     from mahavishnu.api import create_app
 
@@ -167,6 +168,7 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> FastAPI:
         access=access_of(settings),
         max_body_bytes=settings.server.max_body_bytes,
         session_keys=[key.get_secret_value() for key in settings.server.session_keys],
+        first_fix=first_fix,
     )
 
 

@@ -45,6 +45,16 @@ def test_the_table_breaks_no_name_and_no_word_of_state_however_narrow(width: int
     assert max(map(len, lines)) <= width
 
 
+def test_letters_that_are_alike_are_told_once() -> None:
+    letters = [waiting(f"order-{number}") for number in range(20)]
+    statistics = {"lifetime_stats": {"retry_success": 0, "retry_failed": 0}, "queue_size": 20}
+    console = Console(width=100, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(view(letters, letters[0].created_at, statistics, 100))
+    assert captured.get().count("order-") == 3
+    assert "17 more like them; 20 open" in captured.get()
+
+
 def test_what_came_right_by_itself_is_told_apart_from_what_somebody_did() -> None:
     letters = [ended("a"), ended("b"), ended("c"), waiting("d"), waiting("e", retried=True)]
     closed = ended("f", ResolutionStatus.MANUALLY_RESOLVED)
@@ -86,5 +96,5 @@ def test_what_it_says_can_be_tried_in_this_order_from_anywhere(
         assert json.loads(curl.stdout)[0]["total_entries"] >= 11
         demo.send_signal(signal.SIGINT)
         (last,) = [line for line in lines_until(demo, "docs/quickstart.md") if "came right" in line]
-        assert " 5 after somebody had helped; " in last
+        assert " 14 after somebody had helped; " in last
         assert demo.wait(30) == 0

@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+import httpx
 import pytest
 
 from mahavishnu.cli.commands.processes import open_listener
@@ -204,6 +205,8 @@ def test_the_demo_serves_its_letters_also_if_the_port_is_taken(
         names = {letter["task_id"] for letter in json.loads(get(f"{api}/dlq")[1])}
         assert {"order-1", "one-bad-repo", "always-down"} <= names
         assert get(f"{api}/groups")[0] == 200
+        page = httpx.get(api.removesuffix("api/v1"), headers={"Accept": "text/html"}).text
+        assert "Your first fix" in page and '<span class="env">demo</span>' in page
         demo.send_signal(signal.SIGINT)
         lines_until(demo, "docs/quickstart.md")
         assert demo.wait(30) == 0
