@@ -21,6 +21,7 @@ from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
+    alerts,
     archive,
     audit,
     claims,
@@ -119,6 +120,7 @@ def create_app(
         query,
         views,
         trends,
+        alerts,
         runs,
         groups,
         claims,
