@@ -82,7 +82,7 @@ class MailReceiver:
             elif verb == b"DATA":
                 writer.write(b"354 go on\r\n")
                 data = (await reader.readuntil(b"\r\n.\r\n"))[:-3].replace(b"\r\n..", b"\r\n.")
-                self.mails.append(message_from_bytes(data, policy=policy.default))  # type: ignore[arg-type]
+                self.mails.append(message_from_bytes(data, policy=policy.default))
                 writer.write(b"250 taken\r\n")
             else:
                 self.recipients += [line.decode().strip()] if verb == b"RCPT" else []

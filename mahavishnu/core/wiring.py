@@ -147,7 +147,9 @@ def alert_rules_from(settings: MahavishnuSettings) -> AlertRules:
     times: dict[str, Any] = {
         name: None if value is None else timedelta(minutes=value) for name, value in minutes.items()
     }
-    clear = {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()}
+    clear: dict[str, Any] = {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()
+    }
     return AlertRules(reasons=clear.pop("rules"), age=timedelta(hours=clear.pop("age_hours")), **times, **clear)
 
 

@@ -164,7 +164,7 @@ def test_of_two_stores_the_later_one_counts() -> None:
 def test_what_there_is_not_is_refused() -> None:
     for wrong in ({"reasons": ("growht",)}, {"routes": {"pager": ()}}, {"routes": {"log": ("x",)}}):
         with pytest.raises(InvalidInput, match="of alerts; there are"):
-            AlertRules(**wrong)  # type: ignore[arg-type]
+            AlertRules(**wrong)
 
 
 LOOKS = st.tuples(
