@@ -25,6 +25,7 @@ _MODULES = {  # each imported only where those before it have no such route
     "query": ("query",),
     "views": ("views",),
     "trends": ("trends",),
+    "alerts": ("alerts",),
     "runs": ("runs",),
     "groups": ("groups",),
     "queues": ("queues",),
@@ -36,23 +37,6 @@ _MODULES = {  # each imported only where those before it have no such route
     "dashboard": ("dashboard",),
     "integrity": ("integrity",),
     "events": ("events",),
-_MODULES = {
-    "dlq": "letters",
-    "query": "query",
-    "views": "views",
-    "trends": "trends",
-    "alerts": "alerts",
-    "runs": "runs",
-    "groups": "groups",
-    "queues": "queues",
-    "tasks": "tasks",
-    "domain-events": "domain_events",
-    "workers": "workers",
-    "audit": "audit",
-    "archive": "archive",
-    "dashboard": "dashboard",
-    "integrity": "integrity",
-    "events": "events",
 }
 
 
