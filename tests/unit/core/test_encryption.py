@@ -325,3 +325,22 @@ def test_what_no_key_here_has_encrypted_says_which_one() -> None:
     payload, types = SECRETS.encrypt(Json.of({"secret": "x"}), EMPTY)
     with pytest.raises(CannotRestore, match=r"secret is encrypted with key 'k1', and there are no encryption.keys"):
         Encryption().decrypt(payload, types)
+
+
+async def test_what_is_imported_in_clear_is_stored_encrypted(house: House) -> None:
+    """Also what it was captured with before a person changed it; and a failure of either work is its own."""
+    plain, dlq = house.app(dlq_namespace="plain").dlq, house.app(**settings("k1")).dlq
+    captured, edited = {"card": CANARY, "n": 1}, {"card": f"{CANARY}-2", "n": 2}
+    await plain.enqueue("wf_1", captured, [], "connection reset", metadata={"pin": CANARY})
+    await plain.letters.edit("wf_1", task=edited)
+    lines = [line async for line in plain.transfer.export()]
+    assert CANARY in lines[0]
+    imported = await dlq.transfer.import_letters(lines, namespace="default")
+
+    (letter,) = await dlq.list_tasks()
+    assert list(imported.taken.values()) == ["new"]
+    assert CANARY not in str(as_dict(letter)) and letter.captured_task is not None
+    assert (await dlq.letters.reveal("wf_1", by="ann"))["task"] == edited
+    for task in (captured, edited):
+        await dlq.enqueue("wf_1", task, [], "connection reset")
+    assert [each.occurrences for each in await dlq.list_tasks()] == [3]
