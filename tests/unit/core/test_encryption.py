@@ -216,6 +216,20 @@ class TestALetter:
         (lease,) = await queue.queues.lease("cards", "w1")
         assert lease.item.payload == {"card": CANARY, "order": 7}
 
+    async def test_an_item_that_cannot_be_read_here_keeps_no_other_from_being_leased(
+        self, any_house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue, stranger = queue_of(any_house.app(**settings("k1"))), queue_of(any_house.app())
+        await queue.queues.create("cards")
+        first = await queue.queues.produce("cards", {"card": CANARY})
+        await queue.queues.produce("cards", {"order": 7})
+        (lease,) = await stranger.queues.lease("cards", "w1")
+        assert lease.item.payload == {"order": 7}
+        assert await stranger.queues.lease("cards", "w1") == []
+        assert caplog.text.count(f"item '{first.id}' is left alone") == 2  # once for each that asked
+        (theirs,) = await queue.queues.lease("cards", "w2")
+        assert theirs.item.payload == {"card": CANARY}
+
 
 async def _items(queue: Any) -> Any:
     for item in (await queue.queues.items("cards")).items:
