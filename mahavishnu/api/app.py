@@ -14,6 +14,7 @@ from mahavishnu import __version__
 from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
+from mahavishnu.api.oidc import Provider, ProviderRules
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.guide import FirstFix
@@ -21,7 +22,6 @@ from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
-    alerts,
     archive,
     audit,
     claims,
@@ -47,6 +47,7 @@ from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.api.sessions import Sessions
 from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
@@ -79,12 +80,15 @@ def create_app(
     via: str = "http",
     session_keys: Sequence[str] = (),
     first_fix: FirstFix | None = None,
+    provider: ProviderRules | None = None,
 ) -> FastAPI:
     """An ASGI app for a queue: serve it, or mount it in another one. The queue is opened when it is first needed.
 
     Without `access` everybody who reaches it from this machine may do everything; pages of other sites may not.
     `session_keys` sign the logins of browsers, the first one new ones; without any, logins end with this process.
     `first_fix` is shown step by step on the overview, for people who see the console for the first time.
+    `provider` is one of OpenID Connect, for those to whom `access` gives a role by their groups there. Raises
+    InvalidInput for values that cannot work.
 
     >>> create_app(DeadLetterQueue()).title
     'Mahavishnu'
@@ -111,6 +115,9 @@ def create_app(
     sessions = Sessions(access, dlq.clock, session_keys)
     api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
     api.state.views = QueueViews(dlq)
+    if (provider is None) is not (access.provider_roles is None):
+        raise InvalidInput("a provider of logins needs roles for those who come from there, and these roles a provider")
+    api.state.provider = None if provider is None else Provider(provider, dlq.clock)
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
     api.state.live = events.LiveFeed(dlq)
     for resource in (
@@ -120,7 +127,6 @@ def create_app(
         query,
         views,
         trends,
-        alerts,
         runs,
         groups,
         claims,

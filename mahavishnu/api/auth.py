@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +19,10 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.addresses import is_loopback
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
+
+if TYPE_CHECKING:
+    from mahavishnu.api.proxies import Proxies
+    from mahavishnu.api.roles import RoleMap
 
 _MOST_VIEWS = 1000
 ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
@@ -71,9 +75,20 @@ class Limit:
 
 @dataclass(frozen=True)
 class Access:
-    """The known tokens. Without any, whoever reaches the server is an admin: it then listens on loopback only."""
+    """The known tokens, and who is known otherwise.
+
+    Where nobody is known, whoever reaches the server is an admin: it then listens on loopback only.
+    """
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
+    proxies: Proxies | None = None  #: that say who the client and the user are
+    provider_roles: RoleMap | None = None  #: of those who log in at a provider of OpenID Connect
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to say who they are."""
+        by_proxy = self.proxies is not None and not self.proxies.roles.is_empty
+        return not self.tokens and not by_proxy and self.provider_roles is None
 
     @classmethod
     def of(
@@ -82,10 +97,13 @@ class Access:
         operators: Mapping[str, str],
         admins: Mapping[str, str],
         limits: Mapping[str, Limit] | None = None,
+        *,
+        proxies: Proxies | None = None,
+        provider_roles: RoleMap | None = None,
     ) -> Access:
-        """From the token of each name, and what their role is limited to.
+        """From the token of each name, what their role is limited to, and who else is known.
 
-        Raises InvalidInput for a token that is empty or means two people, and for limits of somebody without a token.
+        Raises InvalidInput for a token that is empty or means two people, and for limits of nobody who is known.
         """
         limits = dict(limits or {})
         tokens: dict[bytes, Actor] = {}
@@ -99,13 +117,15 @@ class Access:
                     )
                 limit = limits.get(name, Limit())
                 tokens[_digest(token)] = Actor.of(limit.principal(name, role.name.lower()))
-        if unknown := limits.keys() - viewers.keys() - operators.keys() - admins.keys():
+        known = {*viewers, *operators, *admins, *(proxies.roles.users if proxies else ())}
+        by_group = provider_roles is not None or (proxies is not None and bool(proxies.roles.groups))
+        if (unknown := limits.keys() - known) and not by_group:  # who is in a group is not known before they come
             raise InvalidInput(f"server.limits names {', '.join(sorted(unknown))}, who have no token")
-        return cls(tokens)
+        return cls(tokens, proxies, provider_roles)
 
     def check_address(self, host: str) -> None:
         """Raise InvalidInput if other machines can reach this address and there are no tokens."""
-        if not self.tokens and not is_loopback(host):
+        if self.is_open and not is_loopback(host):
             raise InvalidInput(
                 f"without a token the server listens on loopback only, not on {host!r}: give one in server.viewers, "
                 "server.operators or server.admins, or listen on 127.0.0.1"
@@ -113,10 +133,14 @@ class Access:
 
     def actor(self, authorization: str | None) -> Actor | None:
         """Who sends this Authorization header; None if nobody that is known."""
-        if not self.tokens:
+        if self.is_open:
             return Actor(ANONYMOUS, Role.ADMIN)
         kind, _, token = (authorization or "").partition(" ")
         return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
+
+    def proxy_user(self, name: str, groups: Iterable[str]) -> Actor | None:
+        """Who a proxy names; None if they have no role."""
+        return None if self.proxies is None else self.proxies.roles.actor(name, groups)
 
     def holder(self, token: str) -> Actor | None:
         """Whose token it is; None if nobody's."""
@@ -136,8 +160,10 @@ def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | Non
 
     Without tokens this is the only thing that keeps them out.
     """
-    if client is not None and not is_loopback(client[0]):
+    if (client is not None and not is_loopback(client[0])) or "forwarded" in headers:
         return True
+    if not all(is_loopback(each.strip()) for each in headers.get("x-forwarded-for", "127.0.0.1").split(",")):
+        return True  # a proxy on this machine lets others in
     host = headers.get("host", "")
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     origin = headers.get("origin")

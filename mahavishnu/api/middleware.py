@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -21,9 +21,11 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
 from mahavishnu.api.browser_requests import form_value, is_from_other_site
 from mahavishnu.api.errors import problem, problem_for
+from mahavishnu.api.proxies import AmbiguousUser
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
+from mahavishnu.model.addresses import is_loopback
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -42,6 +44,7 @@ log = logging.getLogger(__name__)
 MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
 ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 PUBLIC_PATHS = ("/healthz", "/readyz")
+PROVIDER_PATHS = ("/login/provider", "/login/callback")
 LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # what somebody sees who has not logged in yet
 BODY_SECONDS = 60.0
 _CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
@@ -120,16 +123,25 @@ class ApiMiddleware:
             return problem(400, "bad-request", "the path is not UTF-8")
         scope["path"] = "/".join(part.replace(MARK, ESCAPED_MARK).replace("/", ESCAPED_SLASH) for part in parts)
         scope["request_path"] = "/".join(parts)
-        actor = self._access.actor(headers.get("authorization"))
-        if not self._access.tokens and is_foreign_request(headers, scope.get("client")):
+        actor, session = self._access.actor(headers.get("authorization")), None
+        if self._access.is_open and is_foreign_request(headers, scope.get("client")):
             return problem(
                 403,
                 "forbidden",
                 "without tokens this server answers this machine only, and no page of another site: give it a token",
             )
-        session = None
+        try:
+            named = self._believe_proxy(scope, headers)
+        except AmbiguousUser as doubt:
+            return problem(400, "bad-request", f"{doubt}; nobody was let in")
         if actor is None and self._sessions is not None:
-            session = self._sessions.find_in(HTTPConnection(scope))
+            if named is None:
+                session = self._sessions.find_in(HTTPConnection(scope))
+            elif (user := self._access.proxy_user(*named)) is not None:
+                session = self._sessions.of_proxy(user)
+            elif not _is_public(scope):  # and not as somebody else, whose session the browser may have
+                detail = f"the proxy names {named[0]!r}, who has no role here: server.proxy gives roles by exact names"
+                return problem(403, "forbidden", detail)
             actor = None if session is None else session.actor
         scope["session"] = session
         if actor is None and not _is_public(scope):
@@ -141,6 +153,21 @@ class ApiMiddleware:
             )
         scope["actor"] = actor or Actor("anybody", Role.NOBODY)
         return None
+
+    def _believe_proxy(self, scope: Scope, headers: Headers) -> tuple[str, Sequence[str]] | None:
+        """Put into the scope who the client is and how it came; the user that a proxy names, and their groups.
+
+        Raises AmbiguousUser.
+        """
+        proxies, client = self._access.proxies, scope.get("client")
+        peer = client[0] if client else ""
+        believed, by = proxies is not None and proxies.include(peer), headers.get("x-forwarded-proto")
+        if by in ("http", "https") and (believed or is_loopback(peer)):
+            scope["scheme"] = by
+        if proxies is None or not believed:
+            return None
+        scope["client"] = (proxies.client_of(peer, headers), 0)
+        return proxies.user_of(peer, headers)
 
     def _why_forged(self, scope: Scope, headers: Headers, body: bytes) -> str | None:
         """Why a change is refused that a browser sent: a page of another site may have made it do so."""
@@ -274,7 +301,7 @@ def _is_public(scope: Scope) -> bool:
     path = _local_path(scope)
     if scope["method"] in _CHANGING_METHODS:
         return path == LOGIN_PATH and scope["method"] == "POST"
-    return path in PUBLIC_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PATHS)
+    return path in (*PUBLIC_PATHS, LOGIN_PATH, *PROVIDER_PATHS) or path.startswith(STATIC_PATHS)
 
 
 def _local_path(scope: Scope) -> str:

@@ -1,7 +1,8 @@
 """Sessions of browsers: a login makes a signed cookie of a token, and forms carry a proof that they are ours.
 
-No store keeps sessions. The cookie holds a mark of the token, so that a token that is taken away takes its sessions
-along, and a random id, so that a logout ends the session wherever a copy of its cookie is.
+No store keeps sessions. The cookie holds a mark of the token, or the groups that a provider of logins names, so that a
+token that is taken away, or a role, takes its sessions along; and a random id, so that a logout ends the session
+wherever a copy of its cookie is.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import HTTPConnection
@@ -38,6 +40,7 @@ class Session:
     actor: Actor
     until: datetime
     form_token: str
+    by_proxy: bool = False  #: it is the proxy's: no logout here ends it
 
 
 class Sessions:
@@ -64,15 +67,56 @@ class Sessions:
         cookie = self._cookies.dumps([id, mark_of(token), int(until.timestamp())])
         return Session(id, actor, until, self._form_token(id)), str(cookie)
 
+    def begin_for(self, name: str, groups: Iterable[str]) -> tuple[Session, str] | None:
+        """A session for somebody whom the provider knows, and its cookie; None if they have no role.
+
+        The cookie has their name and those of their groups that have a role: it ends when none has one any more.
+        """
+        roles = self._access.provider_roles
+        known = [] if roles is None else sorted(roles.groups.keys() & {*groups})
+        actor = None if roles is None else roles.actor(name, known)
+        if roles is None or actor is None:
+            return None
+        id, until = secrets.token_urlsafe(16), self._clock.now() + LIFETIME
+        cookie = self._cookies.dumps([id, [roles.source, name, known], int(until.timestamp())])
+        return Session(id, actor, until, self._form_token(id)), str(cookie)
+
+    def of_proxy(self, actor: Actor) -> Session:
+        """The session of somebody whom a proxy has named: browsers send what proves it to the proxy by themselves."""
+        id = f"proxy {actor.name}"
+        return Session(id, actor, self._clock.now() + LIFETIME, self._form_token(id), by_proxy=True)
+
+    def sign(self, values: Sequence[str], purpose: str) -> str:
+        """A text that `unsign` believes, for the same purpose only."""
+        return str(self._signer(purpose).dumps(list(values)))
+
+    def unsign(self, signed: str, purpose: str) -> list[str] | None:
+        """What was signed; None for what was not."""
+        try:
+            values: list[str] = self._signer(purpose).loads(signed)
+        except BadSignature:
+            return None
+        return values
+
+    def _signer(self, purpose: str) -> URLSafeSerializer:
+        return URLSafeSerializer([*reversed(self.keys)], salt=f"mahavishnu {purpose}")
+
+    def _holder(self, mark: Any) -> Actor | None:
+        if isinstance(mark, str):
+            return self._access.actor_by_mark(mark)
+        source, name, groups = mark
+        roles = self._access.provider_roles
+        return roles.actor(name, groups) if roles is not None and roles.source == source else None
+
     def find(self, cookie: str | None) -> Session | None:
         """The session of a cookie; None if it is over, was ended, is no cookie of ours, or its token is gone."""
         if not cookie:
             return None
         try:
             id, mark, until = self._cookies.loads(cookie)
+            actor, ends = self._holder(mark), datetime.fromtimestamp(until, UTC)
         except (BadSignature, ValueError, TypeError):
             return None
-        actor, ends = self._access.actor_by_mark(mark), datetime.fromtimestamp(until, UTC)
         if actor is None or ends <= self._clock.now() or id in self._ended:
             return None
         return Session(id, actor, ends, self._form_token(id))

@@ -15,6 +15,7 @@ from mahavishnu.api.pages import (
     letters,
     login,
     overview,
+    provider_login,
     queues,
     run,
     runs,
@@ -27,6 +28,7 @@ from mahavishnu.api.pages import (
 PAGES = (
     static,
     login,
+    provider_login,
     overview,
     groups,
     group,

@@ -8,6 +8,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,18 +28,26 @@ Wanted = Annotated[str, Field(max_length=4000)]
 
 @dataclass(frozen=True, slots=True)
 class LoginView:
-    """Where to go after it, and what was wrong with the last try."""
+    """Where to go after it, what was wrong with the last try, and how people may log in."""
 
     next: str
     problem: str | None = None
+    by_token: bool = True
+    by_provider: bool = False
+
+
+def login_view(request: Request, next: str, problem: str | None = None) -> LoginView:
+    """The login of this server."""
+    state = request.app.state
+    return LoginView(next, problem, bool(state.access.tokens), state.provider is not None)
 
 
 @router.get("/login")
 async def login_page(request: Request, next: Wanted = "/") -> Response:
     """The form; who needs no login is led on."""
-    if request.scope["session"] is not None or not request.app.state.access.tokens:
-        return console_of(request).go(request, _local_target(next))
-    return await show(request, "login.html", LoginView(_local_target(next)))
+    if request.scope["session"] is not None or request.app.state.access.is_open:
+        return console_of(request).go(request, local_target(next))
+    return await show(request, "login.html", login_view(request, local_target(next)))
 
 
 @router.post("/login")
@@ -47,9 +56,9 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
     sessions: Sessions = request.app.state.sessions
     throttle: LoginThrottle = request.app.state.throttle
     address = request.client.host if request.client else ""
-    target = _local_target(form.text("next"))
+    target = local_target(form.text("next"))
     if (wait := throttle.seconds_to_wait(address, dlq.clock.monotonic())) > 0:
-        view = LoginView(target, f"Too many logins from {address} failed. Try again in {int(wait) + 1} s.")
+        view = login_view(request, target, f"Too many logins from {address} failed. Try again in {int(wait) + 1} s.")
         response = await show(request, "login.html", view, status=429)
         response.headers["Retry-After"] = str(int(wait) + 1)
         return response
@@ -57,11 +66,11 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
     if begun is None:
         throttle.add_failure(address, dlq.clock.monotonic())
         await _audit_refusal(dlq, address)
-        view = LoginView(target, "The server knows no such token. Nobody was logged in.")
+        view = login_view(request, target, "The server knows no such token. Nobody was logged in.")
         return await show(request, "login.html", view, status=403)
     session, cookie = begun
     throttle.forget(address)
-    await _audit(dlq, "login", session)
+    await audit_session(dlq, "login", session)
     response = console_of(request).go(request, target)
     set_cookie(response, request.url.scheme, cookie)
     return response
@@ -71,21 +80,23 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
 async def logout(request: Request, dlq: OwnQueue) -> Response:
     """End the session, also for whoever has a copy of its cookie."""
     session: Session | None = request.scope["session"]
+    if session is not None and session.by_proxy:
+        raise HTTPException(409, "the proxy in front of this server has logged you in: log out there")
     if session is not None:
         sessions: Sessions = request.app.state.sessions
         sessions.end(session)
-        await _audit(dlq, "logout", session)
+        await audit_session(dlq, "logout", session)
     response = console_of(request).go(request, "login")
     remove_cookie(response, request.url.scheme)
     return response
 
 
-def _local_target(given: str) -> str:
+def local_target(given: str) -> str:
     """Where to go after a login: a page of this console, and never another site.
 
-    >>> _local_target("/letters?q=adapter:orders"), _local_target("https://evil.example/"), _local_target("//evil")
+    >>> local_target("/letters?q=adapter:orders"), local_target("https://evil.example/"), local_target("//evil")
     ('/letters?q=adapter:orders', '/', '/')
-    >>> _local_target("/login?next=/login"), _local_target("/\\\\evil")
+    >>> local_target("/login?next=/login"), local_target("/\\\\evil")
     ('/', '/')
     """
     try:
@@ -93,15 +104,15 @@ def _local_target(given: str) -> str:
     except ValueError:
         return "/"
     plain = given.isprintable() and "\\" not in given and given.startswith("/") and not given.startswith("//")
-    local = not parts.scheme and not parts.netloc and parts.path not in ("/login", "/logout")
-    return given if plain and local else "/"
+    local = plain and not parts.scheme and not parts.netloc and parts.path.split("/")[1] not in ("login", "logout")
+    return given if local else "/"
 
 
-async def _audit(dlq: DeadLetterQueue, action: str, session: Session) -> None:
+async def audit_session(dlq: DeadLetterQueue, action: str, session: Session, **more: str) -> None:
     """Write it down. During an outage people must be able to log in all the same."""
     try:
         async with dlq.audit.record(action, f"session:{session.id[:8]}", by=session.actor.name) as record:
-            record.add(role=session.actor.role.name.lower())
+            record.add(role=session.actor.role.name.lower(), **more)
     except StoreError as failed:
         log.warning("a %s of %s is not in the audit: %s", action, session.actor.name, failed)
 

@@ -10,12 +10,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mahavishnu.adapters.base import close_threads
+from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from mahavishnu.api import Access
-    from mahavishnu.api.auth import Limit
     from mahavishnu.api.pages.guide import FirstFix
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
-    from mahavishnu.core.config.sections import LimitSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
 _MOMENT = 0.5  # seconds for threads that have nothing left to do
@@ -114,29 +112,6 @@ def open_listener(settings: MahavishnuSettings, host: str | None, port: int | No
     return listening
 
 
-def access_of(settings: MahavishnuSettings) -> Access:
-    """Who may do what, as the settings say. Raises InvalidInput."""
-    from mahavishnu.api import Access
-
-    def plain(tokens: Any) -> dict[str, str]:
-        return {name: secret.get_secret_value() for name, secret in tokens.items()}
-
-    people = settings.server
-    limits = {name: limit_of(each) for name, each in people.limits.items()}
-    return Access.of(plain(people.viewers), plain(people.operators), plain(people.admins), limits)
-
-
-def limit_of(given: LimitSettings) -> Limit:
-    """What the settings say of somebody; what they leave out is not limited."""
-    from mahavishnu.api.auth import Limit
-    from mahavishnu.model.permissions import Scope
-
-    def these(values: Iterable[Any] | None) -> frozenset[Any] | None:
-        return None if values is None else frozenset(values)
-
-    return Limit(these(given.permissions), Scope(these(given.namespaces), these(given.queues), these(given.adapters)))
-
-
 @contextlib.asynccontextmanager
 async def run_server(
     dlq: DeadLetterQueue, listening: socket.socket, settings: MahavishnuSettings, *, first_fix: FirstFix | None = None
@@ -169,6 +144,7 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings, *, first_fix: Fir
         max_body_bytes=settings.server.max_body_bytes,
         session_keys=[key.get_secret_value() for key in settings.server.session_keys],
         first_fix=first_fix,
+        provider=provider_of(settings),
     )
 
 
@@ -189,6 +165,7 @@ def _server(api: FastAPI) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who is believed says server.proxy
         timeout_graceful_shutdown=5,
         lifespan="on",
     )

@@ -35,12 +35,12 @@ def test_the_shipped_file_gives_every_default() -> None:
 def test_the_shipped_file_explains_every_key() -> None:
     """In the line above it, in the words of the model."""
     lines = SHIPPED.read_text(encoding="utf-8").splitlines()
-    above, section = dict[str, str](), ""
+    above, sections = dict[str, str](), list[str]()
     for at, line in enumerate(lines):
         name, colon, _ = line.strip().partition(":")
         if colon and not name.startswith("#"):
-            section = section if line.startswith(" ") else name
-            above[f"{section}.{name}" if line.startswith(" ") else name] = lines[at - 1].strip()
+            sections = [*sections[: (len(line) - len(line.lstrip())) // 2], name]
+            above[".".join(sections)] = lines[at - 1].strip()
 
     for key, field in fields(MahavishnuSettings).items():
         assert above[key] == f"# {field.description}"

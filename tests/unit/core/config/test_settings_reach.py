@@ -15,8 +15,11 @@ import httpx
 import pytest
 
 from mahavishnu.api.auth import Actor
+from mahavishnu.api.oidc import ProviderRules
+from mahavishnu.api.proxies import Proxies
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.cli.commands.processes import access_of, api_of, log_format_of, open_listener
+from mahavishnu.cli.access import access_of, provider_of
+from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener
 from mahavishnu.cli.probes import probes_of
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
@@ -35,6 +38,17 @@ from mahavishnu.telemetry.tracing import OpenTelemetryTracing
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 
 OPENSEARCH = {"dlq_store_url": "opensearch://127.0.0.1:1", "dlq_local_url": "memory:"}
+PROXY = {"server": {"proxy": {"addresses": ["127.0.0.1"], "groups_header": "X-G"}}}
+OIDC = {
+    "server": {
+        "oidc": {
+            "issuer": "https://id.example",
+            "client_id": "dlq",
+            "console_url": "https://dlq.example",
+            "groups": {"g": "viewer"},
+        }
+    }
+}
 KEYS = {"k1": new_key(), "k2": new_key()}
 PLUGIN = """
 from mahavishnu import hookimpl
@@ -57,6 +71,24 @@ class Reach:
 
 def plugin_states(app: MahavishnuApp) -> dict[str, PluginState]:
     return {info.name: info.state for info in app.chain.plugins.report()}
+
+
+def proxies_of(app: MahavishnuApp) -> Proxies:
+    proxies = access_of(app.config).proxies
+    assert proxies is not None
+    return proxies
+
+
+def rules_of(app: MahavishnuApp) -> ProviderRules:
+    rules = provider_of(app.config)
+    assert rules is not None
+    return rules
+
+
+def role_by_provider(app: MahavishnuApp) -> str | None:
+    roles = access_of(app.config).provider_roles
+    assert roles is not None
+    return roles.role_of("x", ["g"])
 
 
 def sees_orders_only(actor: Actor | None) -> bool:
@@ -260,6 +292,21 @@ REACHES: dict[str, Reach] = {
         {"server": {"admins": {"ann": "t-1"}}},
     ),
     "server.session_keys": Reach(["too-short"], why_no_api, "at least"),
+    "server.proxy.addresses": Reach(("192.0.2.1",), lambda app: proxies_of(app).include("192.0.2.1"), True, PROXY),
+    "server.proxy.user_header": Reach("X-User", lambda app: proxies_of(app).user_header, also=PROXY),
+    "server.proxy.groups_header": Reach("X-Groups", lambda app: proxies_of(app).groups_header, also=PROXY),
+    "server.proxy.users": Reach({"ann": "admin"}, lambda app: proxies_of(app).roles.role_of("ann"), "admin", PROXY),
+    "server.proxy.groups": Reach(
+        {"g": "operator"}, lambda app: proxies_of(app).roles.role_of("x", ["g"]), "operator", PROXY
+    ),
+    "server.oidc.issuer": Reach("https://other.example", lambda app: rules_of(app).issuer, also=OIDC),
+    "server.oidc.client_id": Reach("me", lambda app: rules_of(app).client_id, also=OIDC),
+    "server.oidc.client_secret": Reach("of-mine", lambda app: rules_of(app).client_secret, also=OIDC),
+    "server.oidc.console_url": Reach("https://dlq.example/x", lambda app: rules_of(app).console_url, also=OIDC),
+    "server.oidc.scopes": Reach("openid groups", lambda app: rules_of(app).scopes, also=OIDC),
+    "server.oidc.name_claim": Reach("email", lambda app: rules_of(app).name_claim, also=OIDC),
+    "server.oidc.group_claim": Reach("roles", lambda app: rules_of(app).group_claim, also=OIDC),
+    "server.oidc.groups": Reach({"g": "operator"}, role_by_provider, "operator", OIDC),
     "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
     "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),
     "telemetry.log_format": Reach("json", lambda app: log_format_of(app.config, None)),
@@ -283,8 +330,11 @@ def test_every_setting_has_a_check() -> None:
 def app_with(folder: Path, path: str, value: Any, also: dict[str, Any] | None = None) -> MahavishnuApp:
     (folder / "mine.py").write_text(PLUGIN)
     values: dict[str, Any] = {"dlq_store_url": "memory:", **(also or {})}
-    section, _, key = path.rpartition(".")
-    values[section or key] = {**values.get(section, {}), key: value} if section else value
+    *sections, key = path.split(".")
+    place = values
+    for section in sections:
+        place[section] = place = {**place.get(section, {})}
+    place[key] = value
     filled = {name: str(folder) if value == "{folder}" else value for name, value in values.items()}
     return MahavishnuApp(MahavishnuSettings(**filled))
 

@@ -1,0 +1,134 @@
+"""The login at a provider of OpenID Connect: there, and back."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import astuple
+from typing import Annotated
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import OwnQueue
+from mahavishnu.api.oidc import ATTEMPT_LASTS, Attempt, Person, Provider, ProviderProblem
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.login import audit_session, local_target, login_view
+from mahavishnu.api.routing import Router
+from mahavishnu.api.sessions import Sessions, set_cookie
+from mahavishnu.api.throttle import LoginThrottle
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import StoreError
+
+log = logging.getLogger(__name__)
+router = Router(tag="login", documented=False)
+Text = Annotated[str, Field(max_length=4000)]
+_PURPOSE = "provider login"
+
+
+@router.get("/login/provider")
+async def leave(request: Request, next: Text = "/") -> Response:
+    """Lead the browser to the provider."""
+    sessions: Sessions = request.app.state.sessions
+    try:
+        place, attempt = await _provider(request).begin(local_target(next))
+    except ProviderProblem as problem:
+        return await _refuse(request, problem)
+    response = Response(None, 303, {"Location": place, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+    response.set_cookie(
+        _cookie_name(request),
+        sessions.sign(astuple(attempt), _PURPOSE),
+        max_age=int(ATTEMPT_LASTS.total_seconds()),
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",  # it comes along when the provider leads back
+    )
+    return response
+
+
+@router.get("/login/callback")
+async def come_back(
+    request: Request, dlq: OwnQueue, code: Text = "", state: Text = "", error: Text = "", iss: Text = ""
+) -> Response:
+    """Begin a session for whoever the provider says this is."""
+    try:
+        provider, throttle = _provider(request), request.app.state.throttle
+        attempt = _attempt(request, dlq, state)
+        if error:
+            raise ProviderProblem(f"the provider let nobody in ({error!r:.80}): begin again, or ask who runs it")
+        if iss not in ("", provider.rules.issuer):  # RFC 9207: another provider's answer
+            raise ProviderProblem("this answer is another provider's; nobody was logged in: begin again")
+        response = await _let_in(request, dlq, await _person(request, dlq, provider, throttle, code, attempt), attempt)
+    except ProviderProblem as problem:
+        response = await _refuse(request, problem)
+    response.delete_cookie(  # one answer for each login that has begun
+        _cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
+    )
+    return response
+
+
+def _attempt(request: Request, dlq: DeadLetterQueue, state: str) -> Attempt:
+    """The login that this browser has begun, and this answer is for."""
+    sessions: Sessions = request.app.state.sessions
+    kept = sessions.unsign(request.cookies.get(_cookie_name(request), ""), _PURPOSE)
+    attempt = Attempt(*kept) if kept else None
+    if attempt is None or not secrets.compare_digest(attempt.state.encode(), state.encode("utf-8", "replace")):
+        raise ProviderProblem("this login was not begun in this browser, or not lately: begin again")
+    if attempt.is_over(dlq.clock.now()):
+        raise ProviderProblem("this login took too long: begin again")
+    return attempt
+
+
+async def _person(
+    request: Request, dlq: DeadLetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
+) -> Person:
+    """Whom the provider names for the code; who sends wrong ones has to wait, as with wrong tokens."""
+    address = request.client.host if request.client else ""
+    if (wait := throttle.seconds_to_wait(address, dlq.clock.monotonic())) > 0:
+        raise ProviderProblem(f"too many logins from {address} failed: try again in {int(wait) + 1} s", status=429)
+    try:
+        person = await provider.finish(code, attempt)
+    except ProviderProblem as problem:
+        if problem.status == 403:
+            throttle.add_failure(address, dlq.clock.monotonic())
+        raise
+    throttle.forget(address)
+    return person
+
+
+async def _let_in(request: Request, dlq: DeadLetterQueue, person: Person, attempt: Attempt) -> Response:
+    sessions: Sessions = request.app.state.sessions
+    begun = sessions.begin_for(person.name, person.groups)
+    if begun is None:
+        why = "is in no group that server.oidc.groups gives a role"
+        try:
+            await dlq.audit.record_denial(person.name, None, "logging in", "login", why)
+        except StoreError as failed:
+            log.warning("the refused login of %s is not in the audit: %s", person.name, failed)
+        raise ProviderProblem(
+            f"nobody was logged in: {person.name} {why}. Ask for such a group, or log in as somebody else"
+        )
+    session, cookie = begun
+    await audit_session(dlq, "login", session, subject=person.subject)
+    response = console_of(request).go(request, attempt.next)
+    set_cookie(response, request.url.scheme, cookie)
+    return response
+
+
+async def _refuse(request: Request, problem: ProviderProblem) -> Response:
+    text = str(problem)
+    view = login_view(request, "/", text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
+    return await show(request, "login.html", view, status=problem.status)
+
+
+def _provider(request: Request) -> Provider:
+    provider: Provider | None = request.app.state.provider
+    if provider is None:
+        raise ProviderProblem("this server knows no provider of logins: server.oidc.issuer is not set", status=404)
+    return provider
+
+
+def _cookie_name(request: Request) -> str:
+    return f"{'__Host-' if request.url.scheme == 'https' else ''}mahavishnu_provider"

@@ -1,0 +1,121 @@
+"""Proxies in front of the server: what they say of who asks is believed if it comes from their address only."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+
+from mahavishnu.api.roles import MOST_NAME_CHARACTERS, RoleMap
+from mahavishnu.model.errors import InvalidInput
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_MOST_GROUP_CHARACTERS = 10_000
+
+
+class AmbiguousUser(Exception):
+    """A proxy named the user in a way that nobody can rely on."""
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """Which peers are proxies, and what they may say: who the client is, and, with `roles`, who the user is."""
+
+    networks: tuple[Network, ...] = ()
+    user_header: str = "X-Remote-User"
+    groups_header: str | None = None
+    roles: RoleMap = field(default_factory=RoleMap)
+
+    @classmethod
+    def of(
+        cls,
+        addresses: Iterable[str],
+        roles: RoleMap,
+        user_header: str = "X-Remote-User",
+        groups_header: str | None = None,
+    ) -> Proxies:
+        """From addresses and networks as text. Raises InvalidInput for what is none, and for what would let anybody in.
+
+        >>> Proxies.of(["127.0.0.1", "10.1.0.0/16", "::1"], RoleMap()).include("10.1.2.3")
+        True
+        """
+        networks = tuple(map(_network, addresses))
+        if not roles.is_empty and not networks:
+            raise InvalidInput("server.proxy has users or groups and no addresses: name the proxies that are believed")
+        if roles.groups and groups_header is None:
+            raise InvalidInput("server.proxy.groups needs server.proxy.groups_header, which the proxy must set itself")
+        return cls(networks, user_header, groups_header, roles)
+
+    def include(self, host: str) -> bool:
+        """Whether a peer with this address is one of the proxies."""
+        address = _address(host)
+        return address is not None and any(address in network for network in self.networks)
+
+    def client_of(self, peer: str, headers: Headers) -> str:
+        """The address of who asks: behind proxies, the last one in X-Forwarded-For that is no proxy itself.
+
+        >>> proxies = Proxies.of(["::1"], RoleMap())
+        >>> proxies.client_of("::1", Headers({"x-forwarded-for": "9.9.9.9, 192.0.2.7"}))
+        '192.0.2.7'
+        >>> proxies.client_of("192.0.2.8", Headers({"x-forwarded-for": "9.9.9.9"}))
+        '192.0.2.8'
+        """
+        if not self.include(peer):
+            return peer
+        named = [each.strip() for line in headers.getlist("x-forwarded-for") for each in line.split(",")]
+        for each in reversed(named):
+            if _address(each) is None:  # nobody can tell what is before it
+                return peer
+            if not self.include(each):
+                return each
+        return peer
+
+    def user_of(self, peer: str, headers: Headers) -> tuple[str, tuple[str, ...]] | None:
+        """The user that a proxy names, and their groups; None if the peer is no proxy that may, or names none.
+
+        Raises AmbiguousUser where the header is there more than once, or is no text.
+        """
+        if self.roles.is_empty or not self.include(peer):
+            return None
+        name = _single(headers, self.user_header, MOST_NAME_CHARACTERS)
+        if not name:
+            return None
+        groups = (_single(headers, self.groups_header, _MOST_GROUP_CHARACTERS) or "") if self.groups_header else ""
+        return name, tuple(each.strip() for each in groups.split(",") if each.strip())
+
+
+def _single(headers: Headers, name: str, most: int) -> str | None:
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise AmbiguousUser(f"the proxy sent {name} {len(values)} times: have it send its own only")
+    if not values:
+        return None
+    try:
+        text = values[0].encode("latin-1").decode()  # as headers come; names may have any letters
+    except UnicodeError:
+        raise AmbiguousUser(f"what the proxy sent as {name} is not UTF-8") from None
+    if not text.isprintable() or len(text) > most:
+        raise AmbiguousUser(f"what the proxy sent as {name} is too long, or not printable")
+    return text
+
+
+def _network(text: str) -> Network:
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError as problem:
+        raise InvalidInput(f"server.proxy.addresses: {problem}; name addresses, or networks as 10.1.0.0/16") from None
+    if network.prefixlen == 0:
+        raise InvalidInput(f"server.proxy.addresses: {text} is every machine there is; name those of the proxies")
+    return network
+
+
+def _address(text: str) -> Address | None:
+    """An address; of IPv4 as such, also where a socket for both shows it as IPv6."""
+    try:
+        address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
