@@ -22,6 +22,7 @@ from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
+    alerts,
     archive,
     audit,
     claims,
@@ -127,6 +128,7 @@ def create_app(
         query,
         views,
         trends,
+        alerts,
         runs,
         groups,
         claims,

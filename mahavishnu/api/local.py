@@ -25,6 +25,7 @@ _MODULES = {  # each imported only where those before it have no such route
     "query": ("query",),
     "views": ("views",),
     "trends": ("trends",),
+    "alerts": ("alerts",),
     "runs": ("runs",),
     "groups": ("groups",),
     "queues": ("queues",),

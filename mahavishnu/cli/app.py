@@ -44,6 +44,7 @@ _ABOUT_LETTERS = frozenset(
         "tasks",
         "events",
         "views",
+        "alerts",
     }
 )
 
@@ -179,6 +180,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
         "Save queries under a name, for everybody.",
         {"list": "views.list_views", "save": "views.save", "delete": "views.delete"},
     ),
+    "alert": Group("See what people are told of, and test how.", {"list": "alerts.list_alerts", "test": "alerts.test"}),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
     "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),

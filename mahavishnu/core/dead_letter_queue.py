@@ -119,6 +119,7 @@ class DeadLetterQueue:
     groups = cached_property(lambda self: services.make_groups(self.context))
     search = cached_property(lambda self: services.make_search(self.context))
     views = cached_property(lambda self: services.make_views(self.context))
+    alerts = cached_property(lambda self: services.make_alerts(self))
     trends = cached_property(lambda self: services.make_trends(self.context))
     claims = cached_property(lambda self: services.make_claims(self))
     requeues = cached_property(lambda self: services.make_requeues(self.context))

@@ -28,7 +28,7 @@ from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.workers import Workers
 from mahavishnu.core.sync_methods import SyncCalls, SyncFace, SyncMethod, one_by_one
 from mahavishnu.core.sync_methods import as_instance as _of
-from mahavishnu.core.sync_search import SyncSearch, SyncTrends, SyncViews
+from mahavishnu.core.sync_search import SyncAlerts, SyncSearch, SyncTrends, SyncViews
 from mahavishnu.core.sync_services import (
     SyncArchive,
     SyncDashboard,
@@ -169,6 +169,7 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     letters = cached_property(lambda self: SyncLetters(self.calls, lambda: self.service.letters, "dlq.letters."))
     groups = cached_property(lambda self: SyncGroups(self.calls, lambda: self.service.groups, "dlq.groups."))
     search = cached_property(lambda self: SyncSearch(self.calls, lambda: self.service.search, "dlq.search."))
+    alerts = cached_property(lambda self: SyncAlerts(self.calls, lambda: self.service.alerts, "dlq.alerts."))
     views = cached_property(lambda self: SyncViews(self.calls, lambda: self.service.views, "dlq.views."))
     trends = cached_property(lambda self: SyncTrends(self.calls, lambda: self.service.trends, "dlq.trends."))
     claims = cached_property(lambda self: SyncClaims(self.calls, lambda: self.service.claims, "dlq.claims."))

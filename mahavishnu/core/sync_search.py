@@ -1,7 +1,8 @@
-"""Searching, saved views and numbers by hour for code without an event loop: parts of `app.sync.dlq`."""
+"""Searching, saved views, alerts and numbers by hour for code without an event loop: parts of `app.sync.dlq`."""
 
 from __future__ import annotations
 
+from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.search import Search
 from mahavishnu.core.queue.trends import Trends
 from mahavishnu.core.queue.views import Views
@@ -23,6 +24,16 @@ class SyncViews(SyncFace[Views]):
     get = SyncMethod(_of(Views).get)
     list = SyncMethod(_of(Views).list)
     delete = SyncMethod(_of(Views).delete)
+
+
+class SyncAlerts(SyncFace[Alerts]):
+    """`dlq.alerts`."""
+
+    list = SyncMethod(_of(Alerts).list)
+    test = SyncMethod(_of(Alerts).test)
+    run = SyncMethod(_of(Alerts).run)
+    look = SyncMethod(_of(Alerts).look)
+    send = SyncMethod(_of(Alerts).send)
 
 
 class SyncTrends(SyncFace[Trends]):

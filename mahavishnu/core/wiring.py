@@ -10,6 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pydantic import SecretStr
+
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
@@ -17,6 +19,7 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.encryption import encryption_of
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import backoff
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.domain_events import EventRules
@@ -137,6 +140,19 @@ def event_rules_from(settings: MahavishnuSettings) -> EventRules:
     return EventRules(**{**given.model_dump(), "webhook_secret": secret})
 
 
+def alert_rules_from(settings: MahavishnuSettings) -> AlertRules:
+    """Who is told of what is wrong."""
+    given: dict[str, Any] = settings.alerts.model_dump()
+    minutes = {name: given.pop(f"{name}_minutes") for name in ("first_seen", "cool_down", "repeat")}
+    times: dict[str, Any] = {
+        name: None if value is None else timedelta(minutes=value) for name, value in minutes.items()
+    }
+    clear: dict[str, Any] = {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()
+    }
+    return AlertRules(reasons=clear.pop("rules"), age=timedelta(hours=clear.pop("age_hours")), **times, **clear)
+
+
 def staleness_from(settings: MahavishnuSettings) -> StalenessRules:
     """When tracked tasks are stale, with the templates of the settings."""
     given = settings.templates
@@ -175,6 +191,7 @@ def queue_from(
             requeues=requeues_from(settings),
             retention=retention_from(settings),
             events=event_rules_from(settings),
+            alerts=alert_rules_from(settings),
             staleness=staleness_from(settings),
             reasons=ReasonRules(**settings.dlq_reasons.model_dump()),
             backoffs=backoffs_from(settings),
@@ -199,6 +216,8 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.retention = retention_from(settings)
     if given.events is None:
         dlq.context.event_rules = event_rules_from(settings)
+    if given.alerts is None:
+        dlq.context.alert_rules = alert_rules_from(settings)
     if given.staleness is None:
         dlq.context.staleness = staleness_from(settings)
     if given.reasons is None:
@@ -247,6 +266,7 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     dlq.context.requeues = requeues_from(settings)
     dlq.context.retention = retention_from(settings)
     dlq.context.event_rules = event_rules_from(settings)
+    dlq.context.alert_rules = alert_rules_from(settings)
     dlq.context.staleness = staleness_from(settings)
     dlq.context.reasons = ReasonRules(**settings.dlq_reasons.model_dump())
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)

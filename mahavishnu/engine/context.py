@@ -24,6 +24,7 @@ from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.domain_events import EventRules
@@ -98,6 +99,7 @@ class QueueOptions:
     requeues: RequeueRules | None = None
     retention: RetentionRules | None = None
     events: EventRules | None = None
+    alerts: AlertRules | None = None
     staleness: StalenessRules | None = None
     reasons: ReasonRules | None = None
     backoffs: BackoffRegistry = backoff.DEFAULT
@@ -125,6 +127,7 @@ class QueueContext:
         self.requeues = options.requeues or RequeueRules()
         self.retention = options.retention or RetentionRules()
         self.event_rules = options.events or EventRules()
+        self.alert_rules = options.alerts or AlertRules()
         self.staleness = options.staleness or StalenessRules()
         self.reasons = options.reasons or ReasonRules()
         self.backoffs = options.backoffs
@@ -150,6 +153,7 @@ class QueueContext:
             stuck_tasks_reset=0,
             durable_events_dropped=0,
             events_refused=0,
+            alert_notices_failed=0,
         )
         self.capacities = Capacities(self.namespace, max_size, self._count_open, clock)
         self.recorder = LetterRecorder(

@@ -122,6 +122,16 @@ class Encryption:
             return letter
         return evolve(letter, payload=payload, payload_types=types, labels=labels)
 
+    def encrypt_foreign(self, letter: DeadLetter) -> DeadLetter:
+        """A letter that was made elsewhere with what is secret encrypted, also in what it was captured with."""
+        captured = letter.captured_task
+        if self.fields and captured is not None and captured.text[0] in "{[":
+            kinds = {path: ENCRYPTED for path in _encrypted_paths(captured.shared_value)}
+            captured, _ = self.encrypt(captured, Json.of({**letter.payload_types.value, **kinds}))
+            if captured.text != letter.captured_task.text:  # type: ignore[union-attr]
+                letter = evolve(letter, captured_task=captured, captured_digest=captured.digest)
+        return self.encrypt_letter(letter)
+
     def decrypt_letter(self, letter: DeadLetter) -> DeadLetter:
         """The letter in clear, for what runs it; it must not be written. Raises CannotRestore."""
         if _KIND not in letter.payload_types.text:

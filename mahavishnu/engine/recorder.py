@@ -14,6 +14,7 @@ from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
+from mahavishnu.model.task_letters import note_other_failure
 from mahavishnu.model.work import same_work, with_types_of
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import LeaseWatch
@@ -198,7 +199,7 @@ class LetterRecorder:
             if not same_work(current, fresh.payload, fresh.payload_types, fresh.typed):
                 return None
             now = self.clock.now()
-            current = with_types_of(current, fresh)
+            current = note_other_failure(with_types_of(current, fresh), fresh)
             return lifecycle.merge(
                 current,
                 failure,

@@ -15,6 +15,8 @@ LOG_EVENTS: Final = {
     "capture.failed": "A failure could not be kept at all. The line has its redacted payload, the only trace of it.",
     "lease.lost": "The outcome of a run does not count, because somebody else owns the letter.",
     "health.warning": "Something that a person should look at.",
+    "alert.notice": "Something is wrong, or over: a notice of an alert, where `alerts.log` is on.",
+    "alert.failed": "A channel did not take a notice of an alert. It is tried again.",
     "store.lost": "The store does not answer; new records are kept locally.",
     "store.back": "The store answers again; what was kept locally is there.",
     "store.refused": "The store does not take a record, which stays in the local store.",

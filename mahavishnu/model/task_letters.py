@@ -1,4 +1,8 @@
-"""What a lifecycle task and its letter know of one another: a snapshot in the letter, and which requeue came back."""
+"""What a lifecycle task and its letter know of one another: a snapshot in the letter, and which requeue came back.
+
+A letter goes on with its task as long as that is the same work. If the application fails at the same work in another
+task, the letter notes that one: once its own task is complete, there may be work left that only the other one has.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ from typing import Any
 from mahavishnu.model import task_moves
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.json_value import Json
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.model.tasks import TaskRecord, task_id_of
+from mahavishnu.model.tasks import evolve as evolve_task
 
 LIFECYCLE = "lifecycle"  # in the metadata of a letter: the task that it is of, as it was then
+_OTHERS, _LATEST = "other_failures", "failed_too"  # in that: failures of other runs of the work, the task of the last
 
 
 def snapshot_of(task: TaskRecord) -> dict[str, Any]:
@@ -55,11 +62,71 @@ def letter_ids_of(task: TaskRecord) -> tuple[str, str]:
 
 def task_of(letter: DeadLetter) -> str | None:
     """The id of the lifecycle task that the letter is of; None if it is of none."""
-    if letter.source.state is None:
-        return None
-    known = letter.labels.member(LIFECYCLE)
-    task_id = known.get("task_id") if isinstance(known, dict) else None
-    return task_id if isinstance(task_id, str) and task_id else None
+    return _text(_known(letter), "task_id")
+
+
+def _known(letter: DeadLetter) -> dict[str, Any]:
+    known = None if letter.source.state is None else letter.labels.member(LIFECYCLE)
+    return known if isinstance(known, dict) else {}
+
+
+def _text(known: dict[str, Any], name: str) -> str | None:
+    found = known.get(name)
+    return found if isinstance(found, str) and found else None
+
+
+def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
+    """The ids of the lifecycle tasks with which a run of the letter can go on: its own, then one that failed too."""
+    known = _known(letter)
+    ids = (_text(known, "task_id"), _text(known, _LATEST))
+    return tuple(dict.fromkeys(each for each in ids if each is not None))
+
+
+def new_task_id(letter: DeadLetter) -> str:
+    """The id of the task that begins the letter's work anew: the same until that is asked for once more."""
+    return task_id_of(f"{letter.entry_id}/{_times_asked(letter)}")
+
+
+def note_other_failure(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
+    """The open letter, with the task of a failure that it takes in, if that is not its own task."""
+    own, other = task_of(letter), task_of(fresh)
+    if own is None or own == other:
+        return letter
+    known = _known(letter)
+    noted = {**known, _OTHERS: _other_failures(known) + 1, _LATEST: other}
+    return evolve(letter, labels=Json.of({**letter.labels.value, LIFECYCLE: noted}))
+
+
+def _other_failures(known: dict[str, Any]) -> int:
+    count = known.get(_OTHERS)
+    return count if type(count) is int and count > 0 else 0
+
+
+def _times_asked(letter: DeadLetter) -> int:
+    """How often the letter's work was asked for besides by its own task, or asked for again after it was done."""
+    return 1 + _other_failures(_known(letter)) + letter.tallies.reopened
+
+
+def has_done(task: TaskRecord, letter: DeadLetter) -> bool:
+    """Whether the open letter's work is done, as its task is complete: nobody asked for it since that run began.
+
+    A run that nothing but the application began has done what its own failure left, not what failed in other runs.
+    """
+    if task.state is not TaskState.COMPLETE or not covers_repos(task, letter):
+        return False
+    if task.asked:
+        return task.asked >= _times_asked(letter)
+    return not _other_failures(_known(letter))
+
+
+def covers_repos(task: TaskRecord, letter: DeadLetter) -> bool:
+    """Whether the steps of the task were for all the repos that the letter is to be run for; none are all."""
+    return not task.repos or (bool(letter.repos) and set(letter.repos) <= set(task.repos))
+
+
+def goes_on(task: TaskRecord, letter: DeadLetter) -> bool:
+    """Whether a run of the letter goes on with this task, rather than with another one."""
+    return task.state is not TaskState.COMPLETE and covers_repos(task, letter)
 
 
 def is_sent_back(letter: DeadLetter) -> bool:
@@ -116,4 +183,4 @@ def begin_again(task: TaskRecord, letter: DeadLetter, *, now: datetime, run: str
         task = task_moves.return_from_error(
             task, now=now, letter=letter.entry_id, metadata=attempt, processor=processor
         )
-    return task_moves.begin(task, now=now, run=run, processor=processor)
+    return evolve_task(task_moves.begin(task, now=now, run=run, processor=processor), asked=_times_asked(letter))

@@ -96,6 +96,7 @@ class TaskRecord:
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
     moves, `transitions` are the latest. `handed_back` names the letter, and its requeue, that brought it back last.
     `alive_at` is the last sign of life of that run, `attention` what was told of the task while it was in this state.
+    `asked` is how often its letter's work had been asked for when a run of the letter began last, see `task_letters`.
     `notes` say why the context is not all that was given: for the metadata of a letter that nothing retries by itself.
     """
 
@@ -121,6 +122,7 @@ class TaskRecord:
     max_retries: int | None = None
     run: str | None = None
     handed_back: str | None = None
+    asked: int = 0
     transition_count: int = 0
     context: Json = EMPTY
     context_types: Json = EMPTY

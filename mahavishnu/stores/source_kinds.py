@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.model.alerts import Alert, later_alert
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.staleness import StalenessWatch
@@ -12,7 +13,7 @@ from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.model.views import SavedView
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import Field, FieldType, Kind
+from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult
 from mahavishnu.stores.kinds import KINDS
 
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
@@ -37,7 +38,7 @@ TASKS = dataclass_kind(
     key="task_id",
     types={
         "last_error": TEXT,
-        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back"), BLOB),
+        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back", "asked"), BLOB),
     },
     indexes=[
         ("namespace", "state", "state_entered_at"),
@@ -81,6 +82,19 @@ VIEWS = dataclass_kind(
     indexes=[("namespace", "place", "name")],
 )
 
+ALERTS = dataclass_kind(
+    Alert,
+    name="alerts",
+    index="dlq_alerts",
+    types={
+        "title": TEXT,
+        "detail": TEXT,
+        **dict.fromkeys(("path", "taken_by", "told", "holder", "held_until", "notice_kind"), BLOB),
+    },
+    indexes=[("namespace", "phase"), ("namespace", "noticed_at")],
+    reconcile=lambda theirs, ours, now: ReconcileResult(later_alert(theirs, ours)),
+)
+
 STORED: tuple[Kind[Any], ...] = (
     *KINDS,
     QUEUES,
@@ -91,4 +105,5 @@ STORED: tuple[Kind[Any], ...] = (
     EVENTS,
     EVENT_POSITIONS,
     VIEWS,
+    ALERTS,
 )

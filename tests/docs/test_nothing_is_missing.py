@@ -16,6 +16,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.dashboard import Dashboard
@@ -66,6 +67,7 @@ SERVICES = {
     "search": Search,
     "views": Views,
     "trends": Trends,
+    "alerts": Alerts,
     "claims": Claims,
     "requeues": Requeues,
     "transfer": Transfer,

@@ -20,7 +20,7 @@ from mahavishnu.model.tasks import OldTransition, TaskRecord
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
 router = Router(tag="tasks", prefix="/tasks")
-_KEPT_BACK = ("transitions", "context_types", "run", "handed_back", "version")
+_KEPT_BACK = ("transitions", "context_types", "run", "handed_back", "asked", "version")
 
 
 @fields_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -18,10 +19,12 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from mahavishnu.core.config.schema import without_passwords
+from mahavishnu.model.alert_rules import AlertReason, AlertRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import Permission
 from mahavishnu.model.templates import read_templates
 
+Name = Annotated[str, Field(min_length=1)]
 _LONGEST = 10 * 366 * 1440  # minutes
 
 
@@ -292,3 +295,85 @@ class EventsSettings(Section):
         if value is not None and not value.startswith(("http://", "https://")):
             raise ValueError("events.webhook_url must begin with http:// or https://")
         return value
+
+
+class AlertsSettings(Section):
+    """Who is told that something is wrong: the rules, the channels, and how often."""
+
+    rules: tuple[Name, ...] = setting(
+        AlertRules().reasons, "What is told of", allowed=f"a list of some of {', '.join(map(repr, AlertReason))}"
+    )
+    routes: Mapping[str, tuple[Name, ...]] = setting(
+        {}, "The rules that a channel is told of, by its name, where those are not all"
+    )
+    first_seen_minutes: int = setting(60, "How long a group of failures is new", 1, _LONGEST)
+    age_hours: int = setting(24, "How long letters may wait for a person", 1, 8760)
+    many_exhausted: int = setting(100, "How many exhausted letters are many, besides those of groups", 1, 100000)
+    most_groups: int = setting(10, "Of how many new groups at once each has an alert of its own", 1, 1000)
+    cool_down_minutes: int = setting(15, "How long nothing is said of what ended and begins again", 0, 1440)
+    repeat_minutes: int | None = setting(
+        240, "After how long it is said again that something is wrong that nobody has taken; null: never", 1, 10080
+    )
+    console_url: str | None = setting(
+        None, "Where people reach the console, for links in notices", allowed="an http: or https: URL"
+    )
+    log: bool = setting(False, "Write notices into the log")
+    webhook_url: str | None = setting(None, "Where notices are posted to, as JSON", allowed="an http: or https: URL")
+    webhook_secret: SecretStr | None = setting(None, "What posted notices are signed with")
+    slack_url: SecretStr | None = setting(None, "The incoming webhook of a Slack channel; it is a secret")
+    pagerduty_key: SecretStr | None = setting(None, "The integration key of a PagerDuty service (Events API v2)")
+    pagerduty_url: str = setting(
+        "https://events.pagerduty.com/v2/enqueue",
+        "Where PagerDuty takes events, or what speaks as it does",
+        allowed="an http: or https: URL",
+    )
+    email_to: tuple[Name, ...] = setting((), "Addresses that notices are sent to")
+    email_from: str = setting("mahavishnu@localhost", "The address that notices come from", min_length=3)
+    smtp_host: str = setting("localhost", "The mail server", min_length=1)
+    smtp_port: int = setting(25, "The port of the mail server", 1, 65535)
+    smtp_security: Literal["none", "starttls", "tls"] = setting(
+        "none", "How the mail server is spoken to: in clear, by STARTTLS, or by TLS from the start"
+    )
+    smtp_user: str | None = setting(None, "User name for the mail server")
+    smtp_password: SecretStr | None = setting(None, "Password for the mail server")
+
+    @field_validator(
+        "console_url", "webhook_url", "webhook_secret", "slack_url", "pagerduty_key", "smtp_user", "smtp_password",
+        mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @field_validator("console_url", "webhook_url", "slack_url", "pagerduty_url")
+    @classmethod
+    def _check_url(cls, value: Any, info: ValidationInfo) -> Any:
+        url = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ValueError(f"alerts.{info.field_name} must begin with http:// or https://")
+        return value
+
+    @field_validator("email_to", "email_from")
+    @classmethod
+    def _check_addresses(cls, value: Any, info: ValidationInfo) -> Any:
+        for each in (value,) if isinstance(value, str) else value:
+            if not re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", each):
+                raise ValueError(
+                    f"alerts.{info.field_name} must be an address such as ops@example.com, not {each!r:.80}"
+                )
+        return value
+
+    @field_validator("rules", "routes")
+    @classmethod
+    def _check_names(cls, value: Any, info: ValidationInfo) -> Any:
+        try:
+            AlertRules(**{"reasons" if info.field_name == "rules" else "routes": value})
+        except InvalidInput as problem:
+            raise ValueError(f"alerts.{info.field_name}: {problem}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _refuse_password_in_clear(self) -> Self:
+        if self.smtp_password is not None and self.smtp_security == "none":
+            raise ValueError("alerts.smtp_password is only sent over TLS: alerts.smtp_security must be starttls or tls")
+        return self

@@ -35,6 +35,7 @@ from mahavishnu.core.config.schema import (
     variable,
 )
 from mahavishnu.core.config.sections import (
+    AlertsSettings,
     AutoRequeueSettings,
     CircuitSettings,
     EncryptionSettings,
@@ -197,6 +198,9 @@ class MahavishnuSettings(Section):
 
     # --- domain events ---
     events: EventsSettings = setting(EventsSettings(), "Domain events: which are stored, for how long, and sent where")
+
+    # --- alerts ---
+    alerts: AlertsSettings = setting(AlertsSettings(), "Who is told that something is wrong, and how often")
 
     # --- staleness ---
     staleness: StalenessSettings = setting(StalenessSettings(), "When tracked tasks are stale")

@@ -30,10 +30,12 @@ from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.model.task_letters import (
     came_back_by,
     follow_requeue,
+    has_done,
     has_its_letter,
     is_sent_back,
     letter_ids_of,
     task_of,
+    tasks_of,
 )
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
@@ -170,8 +172,11 @@ class HandOver:
 
     async def is_needed(self, task: TaskRecord) -> bool:
         """Whether an open letter is of this task: its retry goes on with it."""
-        letter = await self.find_letter(task)
-        return letter is not None and letter.is_open
+        letters = await self._context.letters.records.get(self._keys_of(task))
+        for letter in letters:
+            if isinstance(letter, StoreError):
+                raise letter
+        return any(isinstance(each, DeadLetter) and each.is_open and task.task_id in tasks_of(each) for each in letters)
 
     # --- back
 
@@ -202,7 +207,7 @@ class HandOver:
 
     async def _close(self, task: TaskRecord) -> DeadLetter | None:
         letter = await self.find_letter(task)
-        if letter is None or not letter.is_open:
+        if letter is None or not letter.is_open or not has_done(task, letter):
             return None
         now, done_at = self._context.clock.now(), task.terminal_at or task.state_entered_at
         try:

@@ -13,12 +13,12 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.model import task_moves
-from mahavishnu.model.errors import InvalidPayload, NoSuchTask
+from mahavishnu.model.errors import InvalidPayload, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.task_letters import begin_again, task_of
-from mahavishnu.model.task_states import TaskState
+from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.task_letters import begin_again, goes_on, has_done, new_task_id, tasks_of
 from mahavishnu.model.tasks import TaskRecord, evolve, new_task
 
 if TYPE_CHECKING:
@@ -42,40 +42,56 @@ class Tracking:
         return await self._begin(request)
 
     async def resume(self, letter: DeadLetter) -> TaskRun | None:
-        """The letter's task goes on, by whoever runs the letter; None if it is complete: only the letter is open yet.
+        """The letter's task goes on, by whoever runs the letter; None if the work is done: only the letter is open yet.
 
-        A task that is not there any more begins anew. Raises StoreError: nothing is run twice by mistake.
+        If the work failed in another task, too, which no run of its own one has done since, that other one goes on. It
+        begins anew where no task is left, or none is for all of its repos. Raises StoreError: nothing is run twice by
+        mistake.
         """
         return await self._context.session.run_in_home_loop(partial(self._resume, letter))
 
     async def _resume(self, letter: DeadLetter) -> TaskRun | None:
         await self._context.open()
-        task_id = task_of(letter)
-        try:
-            task = await self._lifecycle.get(task_id or "")
-        except NoSuchTask:
-            log.warning("the lifecycle task of letter %r is gone: all of its steps are run again", letter.key)
-            return await self._begin(_request_of(letter))
-        if task.state is TaskState.COMPLETE:
+        tasks = await self._find_tasks(letter)
+        if any(has_done(task, letter) for task in tasks):
             return None
+        task = next((task for task in tasks if goes_on(task, letter)), None)
         token, owner = new_token(), self._context.owner
 
         def begin(task: TaskRecord) -> TaskRecord:
             return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
 
+        if task is None:
+            log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
+            return await self._start(begin(self._task_of(_request_of(letter), new_task_id(letter))))
         task = await self._lifecycle.change(task.task_id, begin, known=task)
         run = TaskRun(self._lifecycle, self._context, task)
         self.signs.begin(run)
         return run
 
+    async def _find_tasks(self, letter: DeadLetter) -> list[TaskRecord]:
+        """Those that are there of the tasks with which a run of the letter may go on, in the order of choice."""
+        found: list[TaskRecord] = []
+        for task in await self._lifecycle.tasks.get([*tasks_of(letter), new_task_id(letter)]):
+            if isinstance(task, StoreError):
+                raise task
+            if task is not None and self._context.namespace in (task.namespace, ALL_NAMESPACES):
+                found.append(task)
+        return found
+
     async def _begin(self, request: LetterRequest) -> TaskRun:
-        run = TaskRun(self._lifecycle, self._context, self._task_of(request))
+        now = self._context.clock.now()
+        task = self._task_of(request, new_entry_id(now))
+        return await self._start(task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner))
+
+    async def _start(self, task: TaskRecord) -> TaskRun:
+        run = TaskRun(self._lifecycle, self._context, task)
         self.signs.begin(run)
         await run.begin()
         self._context.meters.count("mahavishnu_tasks_discovered_total")
         return run
 
-    def _task_of(self, request: LetterRequest) -> TaskRecord:
+    def _task_of(self, request: LetterRequest, task_id: str) -> TaskRecord:
         context, now = self._context, self._context.clock.now()
         factory = context.letter_factory
         try:
@@ -88,10 +104,8 @@ class Tracking:
             payload, types = EMPTY, EMPTY
             notes[NOT_JSON] = f"the task has more bytes as JSON than the {factory.max_task_bytes} of dlq_max_task_bytes"
         name = request.adapter or "workflow"
-        task = new_task(
-            name, now=now, namespace=context.namespace, task_id=new_entry_id(now), context=payload, template=name
-        )
-        task = evolve(
+        task = new_task(name, now=now, namespace=context.namespace, task_id=task_id, context=payload, template=name)
+        return evolve(
             task,
             context_types=types,
             notes=Json.of(notes) if notes else EMPTY,
@@ -102,7 +116,6 @@ class Tracking:
             retry_policy=None if request.retry_policy is None else str(request.retry_policy),
             max_retries=request.max_retries,
         )
-        return task_moves.begin(task, now=now, run=new_token(), processor=context.owner)
 
 
 def _request_of(letter: DeadLetter) -> LetterRequest:

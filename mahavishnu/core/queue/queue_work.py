@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,6 +31,7 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.model.queue_items import ItemLease, QueueItem
 from mahavishnu.model.queues import LONGEST_LEASE, QueueDefinition
 from mahavishnu.model.tombstones import delete
+from mahavishnu.stores.base import find_pages
 
 MOST_LEASES = 500
 LONGEST_OWNER = 200
@@ -117,16 +118,16 @@ class QueueWork:
     async def _lend(self, queue: str, batch: Sequence[_LeaseRequest]) -> None:
         definition = await self.require(queue)
         got: dict[_LeaseRequest, list[ItemLease]] = {each: [] for each in batch}
-        recovered = False
+        recovered, left = False, set[str]()  # keys of items that cannot be lent here: those behind them can
         while places := [each for each in batch for _ in range(each.limit - len(got[each])) if not each.future.done()]:
-            due = await self._find_due(queue, len(places))
+            due = await self._find_due(queue, len(places), left)
             if not due and not recovered:  # perhaps a worker has died
                 recovered = True
                 if await self.recover(queue):
                     continue
             if not due:
                 break
-            lost = await self._lend_some(due, places, definition, got)
+            lost = await self._lend_some(due, places, definition, got, left)
             if len(due) < len(places) and not lost:
                 break
         for each, leases in got.items():
@@ -134,11 +135,16 @@ class QueueWork:
                 await self._give_back(leases)
             resolve(each.future, leases)
 
-    async def _find_due(self, queue: str, limit: int) -> list[DeadLetter]:
-        page = await self._letters.records.find(self._letters.due(queue, min(limit, _PAGE)))
-        for problem in page.corrupt:
-            log.error("an item cannot be read and is left alone: %s", problem)
-        return list(page.items)
+    async def _find_due(self, queue: str, limit: int, left: Collection[str]) -> list[DeadLetter]:
+        """The first items that can be leased, so many at most, but for those `left` and what cannot be read."""
+        due: list[DeadLetter] = []
+        async for page in find_pages(self._letters.records, self._letters.due(queue, min(limit + len(left), _PAGE))):
+            for problem in page.corrupt:
+                log.error("an item cannot be read and is left alone: %s", problem)
+            due += [letter for letter in page.items if letter.key not in left]
+            if len(due) >= limit:
+                break
+        return due[:limit]
 
     async def _lend_some(
         self,
@@ -146,8 +152,9 @@ class QueueWork:
         places: Sequence[_LeaseRequest],
         definition: QueueDefinition,
         got: dict[_LeaseRequest, list[ItemLease]],
+        left: set[str],
     ) -> bool:
-        """Lend these by one write. Returns whether somebody else was quicker for one, or one had expired."""
+        """Lend these by one write. Returns whether one was missed: left, expired, or others were quicker."""
         now, chosen, lost = self._clock.now(), list[tuple[_LeaseRequest, DeadLetter]](), False
         waiting, plain = list(places), dict[str, DeadLetter]()
         encryption = self._context.letter_factory.encryption
@@ -160,17 +167,20 @@ class QueueWork:
                 plain[letter.key] = encryption.decrypt_letter(letter)
             except CannotRestore as problem:
                 log.error("item %r is left alone: %s", letter.entry_id, problem)
+                left.add(letter.key)
+                lost = True
                 continue
             request = waiting.pop(0)
             seconds = definition.lease_seconds if request.seconds is None else request.seconds
             until = now + timedelta(seconds=seconds)
             chosen.append((request, rules.lease_item(letter, request.owner, new_token(), until, now)))
         written = await self._letters.records.write([letter for _, letter in chosen]) if chosen else []
-        for (request, _), stored in zip(chosen, written, strict=True):
+        for (request, wanted), stored in zip(chosen, written, strict=True):
             if not isinstance(stored, DeadLetter):
                 if stored is not None:
                     log.warning("an item could not be leased: %s", stored)
-                lost = lost or stored is None
+                    left.add(wanted.key)
+                lost = True
                 continue
             assert stored.lease is not None and stored.due_at is not None
             self._context.lease_watch.look([stored])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.closing import Closing
@@ -48,6 +49,7 @@ EVENTS_SECONDS = 3600.0
 OUTBOX_SECONDS = 30.0
 DELIVERY_SECONDS = 5.0
 HANDOVER_SECONDS = 60.0
+ALERTS_SECONDS = 10.0
 
 
 def make_intake(context: QueueContext) -> LetterIntake:
@@ -76,6 +78,13 @@ def make_views(context: QueueContext) -> Views:
     from mahavishnu.core.queue.views import Views
 
     return Views(context)
+
+
+def make_alerts(dlq: DeadLetterQueue) -> Alerts:
+    """Who is told that something is wrong."""
+    from mahavishnu.core.queue.alerts import Alerts
+
+    return Alerts(dlq)
 
 
 def make_trends(context: QueueContext) -> Trends:
@@ -261,6 +270,10 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         if dlq.context.event_rules.webhook_url or dlq.context.chain.plugins.steps("deliver"):
             await dlq.domain_events.deliver()
 
+    async def tell_alerts() -> None:
+        if dlq.context.alert_rules.channels:
+            await dlq.alerts.run()
+
     async def remove_old_events() -> None:
         await dlq.domain_events.remove_old()
 
@@ -286,5 +299,6 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("the outbox of events", publish_missed_events, lambda: OUTBOX_SECONDS),
         PeriodicTask("the delivery of events", deliver_events, lambda: DELIVERY_SECONDS),
         PeriodicTask("removal of old events", remove_old_events, lambda: EVENTS_SECONDS),
+        PeriodicTask("alerts", tell_alerts, lambda: ALERTS_SECONDS),
         PeriodicTask("removal of old replies", dlq.replies.clean, lambda: REPLIES_SECONDS),
     )

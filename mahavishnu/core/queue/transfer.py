@@ -191,6 +191,7 @@ class Transfer:
         ours = count_alone(parsed)
         if namespace not in (None, ours.namespace):
             ours = _move_to(ours, str(namespace))
+        ours = self._context.letter_factory.encryption.encrypt_foreign(ours)
         self._context.letter_factory.check_size(ours)
         require_past(ours, latest)
         ours = without_lease(ours)

@@ -29,6 +29,8 @@ ROUTES = {
     ("POST", "/api/v1/views/{name}"): ACT,
     ("DELETE", "/api/v1/views/{name}"): ACT,
     ("GET", "/api/v1/trends/hours"): VIEW,
+    ("GET", "/api/v1/alerts"): VIEW,
+    ("POST", "/api/v1/alerts/test"): ACT,
     ("GET", "/api/v1/groups/{fingerprint}/commonalities"): VIEW,
     ("GET", "/api/v1/dlq/{task_id}/contrasts"): VIEW,
     ("POST", "/api/v1/dlq"): ACT,

@@ -216,6 +216,20 @@ class TestALetter:
         (lease,) = await queue.queues.lease("cards", "w1")
         assert lease.item.payload == {"card": CANARY, "order": 7}
 
+    async def test_an_item_that_cannot_be_read_here_keeps_no_other_from_being_leased(
+        self, any_house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue, stranger = queue_of(any_house.app(**settings("k1"))), queue_of(any_house.app())
+        await queue.queues.create("cards")
+        first = await queue.queues.produce("cards", {"card": CANARY})
+        await queue.queues.produce("cards", {"order": 7})
+        (lease,) = await stranger.queues.lease("cards", "w1")
+        assert lease.item.payload == {"order": 7}
+        assert await stranger.queues.lease("cards", "w1") == []
+        assert caplog.text.count(f"item '{first.id}' is left alone") == 2  # once for each that asked
+        (theirs,) = await queue.queues.lease("cards", "w2")
+        assert theirs.item.payload == {"card": CANARY}
+
 
 async def _items(queue: Any) -> Any:
     for item in (await queue.queues.items("cards")).items:
@@ -325,3 +339,22 @@ def test_what_no_key_here_has_encrypted_says_which_one() -> None:
     payload, types = SECRETS.encrypt(Json.of({"secret": "x"}), EMPTY)
     with pytest.raises(CannotRestore, match=r"secret is encrypted with key 'k1', and there are no encryption.keys"):
         Encryption().decrypt(payload, types)
+
+
+async def test_what_is_imported_in_clear_is_stored_encrypted(house: House) -> None:
+    """Also what it was captured with before a person changed it; and a failure of either work is its own."""
+    plain, dlq = house.app(dlq_namespace="plain").dlq, house.app(**settings("k1")).dlq
+    captured, edited = {"card": CANARY, "n": 1}, {"card": f"{CANARY}-2", "n": 2}
+    await plain.enqueue("wf_1", captured, [], "connection reset", metadata={"pin": CANARY})
+    await plain.letters.edit("wf_1", task=edited)
+    lines = [line async for line in plain.transfer.export()]
+    assert CANARY in lines[0]
+    imported = await dlq.transfer.import_letters(lines, namespace="default")
+
+    (letter,) = await dlq.list_tasks()
+    assert list(imported.taken.values()) == ["new"]
+    assert CANARY not in str(as_dict(letter)) and letter.captured_task is not None
+    assert (await dlq.letters.reveal("wf_1", by="ann"))["task"] == edited
+    for task in (captured, edited):
+        await dlq.enqueue("wf_1", task, [], "connection reset")
+    assert [each.occurrences for each in await dlq.list_tasks()] == [3]

@@ -39,7 +39,7 @@ class Receipt:
 class Shop:
     """An app of one process with a workflow of five steps. What they do outside is in `effects`, which all share."""
 
-    def __init__(self, house: House, effects: Counter[str], fails_at: str = "") -> None:
+    def __init__(self, house: House, effects: Counter[str], fails_at: str = "", key: str | None = None) -> None:
         self.app, self.effects, self.fails_at = house.app(), effects, fails_at
         self.seen: list[Any] = []
         app = self.app
@@ -55,7 +55,7 @@ class Shop:
         async def plain(name: str) -> None:
             self.do(name)
 
-        @app.workflow(name="ship", track=True)
+        @app.workflow(name="ship", key=key, track=True)
         async def ship(order: Order, note: str = "") -> str:
             receipt = await app.lifecycle.step("charge", charge, order)
             booked = await app.lifecycle.step("book", book, receipt)
@@ -505,4 +505,98 @@ async def test_a_callback_that_calls_the_tracked_function_goes_on_too(house: Hou
     await shop.app.dlq.run_due()
     assert effects == dict.fromkeys(STEPS, 1)
     assert [task.state for task in await tasks_of(shop.app)] == [TaskState.COMPLETE]
+    assert await shop.app.dlq.list_tasks() == []
+
+
+@pytest.mark.parametrize("ends", ["reports", "dies"])
+async def test_what_fails_while_its_retry_runs_is_run_after_it(any_house: House, ends: str) -> None:
+    """Also where the retry's process dies after its work and before its letter: one task is complete, not the other."""
+    effects: Counter[str] = Counter()
+    here, there, again = (Shop(any_house, effects, name, key="note") for name in ("pack", "", "book"))
+    with pytest.raises(ConnectionError):
+        await here.ship(ORDER, "A1")
+    any_house.clock.advance(3600)
+    hold = there.app.dlq.store.faults.hold("write", kind=LETTERS, after=True)  # type: ignore[attr-defined]
+    running = asyncio.create_task(retry(there))
+    await hold.wait_for_call()  # the claim
+    with pytest.raises(ConnectionError):
+        await again.ship(ORDER, "A1")
+    (letter,) = await again.app.dlq.list_tasks()
+    assert letter.occurrences == 2
+    outcome = there.app.dlq.store.faults.hold("write", kind=LETTERS)  # type: ignore[attr-defined]
+    hold.release()
+    await outcome.wait_for_call()
+    assert effects == {"charge": 2, "book": 1, "pack": 1, "send": 1, "mail": 1}
+    if ends == "dies":
+        any_house.kill(there.app.dlq)
+    else:
+        outcome.release()
+        await running
+    assert len(await again.app.dlq.list_tasks()) == 1
+
+    for _ in range(3):
+        any_house.clock.advance(7200)
+        await retry(again)
+
+    assert effects == dict.fromkeys(STEPS, 2)  # the other run goes on where it failed
+    assert await again.app.dlq.list_tasks() == []
+    assert {task.state for task in await tasks_of(again.app)} == {TaskState.COMPLETE}
+    outcome.release()
+    running.cancel()
+
+
+async def test_a_failure_before_the_retry_is_done_by_it(any_house: House) -> None:
+    """Two failures of one work before its retry are one retry, as without tracking."""
+    effects: Counter[str] = Counter()
+    here, again = (Shop(any_house, effects, name, key="note") for name in ("pack", "book"))
+    for shop in (here, again):
+        with pytest.raises(ConnectionError):
+            await shop.ship(ORDER, "A1")
+    any_house.clock.advance(3600)
+    await retry(here)
+
+    assert effects == {"charge": 2, "book": 1, "pack": 1, "send": 1, "mail": 1}
+    assert await again.app.dlq.list_tasks() == []
+
+
+async def test_steps_of_one_repo_are_not_taken_for_those_of_another(house: House) -> None:
+    """Two failures for different repos are one letter, and what was done for the first is not done for the second."""
+    app, built, fails = house.app(), list[str](), ["api", "web"]
+
+    def build(repos: list[str]) -> None:
+        built.extend(repos)
+
+    async def sweep(task: Any, repos: list[str]) -> None:
+        await app.lifecycle.step("build", build, repos)
+        if fails:
+            raise ConnectionError("refused")
+
+    app.register_adapter("sweep", sweep)
+    for repo in fails.copy():
+        await app.execute_workflow({"id": "wf_1"}, "sweep", [repo], track=True)
+    fails.clear()
+    (letter,) = await app.dlq.list_tasks()
+    assert letter.repos == ("api", "web")
+    built.clear()
+    house.clock.advance(3600)
+    await app.dlq.run_due()
+
+    assert built == ["api", "web"]
+    assert await app.dlq.list_tasks() == []
+
+
+async def test_a_letter_that_was_done_and_is_restored_is_run_again(house: House) -> None:
+    """Its task is complete, and yet somebody asked for it."""
+    effects: Counter[str] = Counter()
+    shop = Shop(house, effects, "pack")
+    with pytest.raises(ConnectionError):
+        await shop.ship(ORDER)
+    (letter,) = await shop.app.dlq.list_tasks()
+    house.clock.advance(3600)
+    await retry(shop)
+    await shop.app.dlq.archive_task(letter.task_id)
+    await shop.app.dlq.resurrect(letter.task_id)
+    await retry(shop)
+
+    assert effects == dict.fromkeys(STEPS, 2)
     assert await shop.app.dlq.list_tasks() == []

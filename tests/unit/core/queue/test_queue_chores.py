@@ -10,6 +10,7 @@ from mahavishnu.model import queue_items
 from mahavishnu.model.errors import MahavishnuError, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -250,3 +251,16 @@ async def test_items_come_in_and_go_out_while_the_primary_store_is_away(house: H
     items = (await queue.queues.items("q")).items
     assert [(each.payload, each.failure_count) for each in items] == [("before", 0), ("left", 1)]
     assert (await queue.queues.item("q", done.item.id)).status == "completed"
+
+
+@pytest.mark.parametrize("fault", ["corrupt", "item_failed"])
+async def test_an_item_that_the_store_cannot_give_keeps_no_other_from_being_leased(house: House, fault: str) -> None:
+    queue = house.queue()
+    await queue.queues.create("q")
+    first, second = [await queue.queues.produce("q", number) for number in (1, 2)]
+    page = await queue.store.collection(LETTERS).find(Query((Is("entry_id", (first.id,)),)))
+    assert isinstance(queue.store, FaultyStore)
+    with getattr(queue.store.faults, fault)("find" if fault == "corrupt" else "write", keys=[page.items[0].key]):
+        assert [lease.item.id for lease in await queue.queues.lease("q", "w")] == [second.id]
+        assert await queue.queues.lease("q", "w") == []
+    assert [lease.item.id for lease in await queue.queues.lease("q", "w")] == [first.id]

@@ -1,0 +1,70 @@
+"""Alerts over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StrictStr
+from starlette.responses import Response
+
+from mahavishnu.api.auth import Actor, Queue, Role, Viewer, require_role
+from mahavishnu.api.responses import json_response
+from mahavishnu.api.routing import Depends, Router
+from mahavishnu.api.schemas import RequestModel, ResponseModel
+from mahavishnu.model import alerts
+
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "sending a test of alerts"))]
+router = Router(tag="alerts", prefix="/alerts")
+
+
+class ChannelState(ResponseModel):
+    """Whether a channel was told the latest notice, and if not, what was wrong the last time it was tried."""
+
+    channel: str
+    told: bool
+    tries: int
+    problem: str | None
+
+
+class AlertLine(ResponseModel):
+    """An alert: since when it holds and why, and whom it was told to."""
+
+    name: str
+    namespace: str
+    phase: alerts.AlertPhase
+    reasons: list[str]
+    title: str
+    detail: str
+    taken_by: str | None
+    incident: int
+    notice: int
+    since: str | None
+    noticed_at: str | None
+    resolved_at: str | None
+    channels: list[ChannelState]
+
+
+class ChannelTest(RequestModel):
+    """What is tested."""
+
+    channel: StrictStr | None = None
+
+
+class ChannelAnswer(ResponseModel):
+    """What a channel answered; no problem: it took the notice."""
+
+    channel: str
+    problem: str | None
+
+
+@router.get("", response_model=list[AlertLine], summary="What people are told of now", name="list")
+async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Response:
+    """The alerts that hold, the latest first; with `resolved` also those that are over."""
+    return json_response([each.to_dict() for each in await dlq.alerts.list(resolved=resolved)])
+
+
+@router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts", name="test")
+async def test(dlq: Queue, actor: Operator, body: ChannelTest | None = None) -> Response:
+    """Sends a notice that says it is a test to one channel, or to all, and answers what each said."""
+    answers = await dlq.alerts.test(body.channel if body else None)
+    return json_response([{"channel": name, "problem": problem} for name, problem in answers.items()])

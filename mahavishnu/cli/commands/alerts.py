@@ -1,0 +1,67 @@
+"""`mahavishnu alert`: what people are told of now, and whether its channels work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.options import session_of
+from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_table
+from mahavishnu.cli.times import when
+
+
+def list_alerts(
+    context: typer.Context,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Also those that are over.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List the alerts that hold."""
+
+    async def converse(api: Connection) -> None:
+        found = await api.get("/alerts", {"resolved": True} if resolved else None)
+        if json:
+            print_json(found)
+            return
+        rows = [
+            (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _told(each), each["title"])
+            for each in found
+        ]
+        columns = ("alert", "state", "why", "since", "told to", "title")
+        print_table(columns, rows, empty="no alert holds", texts=("title", "told to"))
+
+    run_conversation(session_of(context), converse)
+
+
+def test(
+    context: typer.Context,
+    channel: Annotated[
+        str | None,
+        typer.Argument(metavar="[CHANNEL]", help="webhook, slack, pagerduty, email or log; all if left out."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Send a test to the channels of alerts."""
+
+    async def converse(api: Connection) -> None:
+        answers = await api.post("/alerts/test", {"channel": channel})
+        if json:
+            print_json(answers)
+        else:
+            for each in answers:
+                print_line(f"{each['channel']}: {each['problem'] or 'took it'}")
+            if not answers:
+                print_line("no channel is configured: see the settings alerts.*")
+        if any(each["problem"] for each in answers):
+            raise typer.Exit(ExitCode.FAILED)
+
+    run_conversation(session_of(context), converse)
+
+
+def _told(alert: dict[str, Any]) -> str:
+    """Each channel, and what is wrong with it."""
+    return "; ".join(
+        each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"
+        for each in alert["channels"]
+    )

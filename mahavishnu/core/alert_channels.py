@@ -1,0 +1,219 @@
+"""The channels of alerts: a webhook, Slack, PagerDuty, e-mail, the log. Each raises for a notice that it did not take.
+
+A notice has names and numbers, and the title of a group, in which values are replaced: nothing of a payload. An address
+may have a token in it, so no message names one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import smtplib
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import Any
+from urllib.parse import quote
+
+from mahavishnu.model.alert_rules import AlertReason, AlertRules
+from mahavishnu.model.alerts import Alert, NoticeKind, notice_id
+from mahavishnu.model.clock import Clock
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.log_events import log_event
+from mahavishnu.model.signatures import SIGNATURE_HEADER, sign
+
+log = logging.getLogger("mahavishnu.alerts")
+CHANNEL_SECONDS = 10.0  # for one notice
+ALERT_ID_HEADER = "Mahavishnu-Alert-Id"
+_MOST_PAGERDUTY_KEY = 255  # characters
+_WORDS = {
+    NoticeKind.TRIGGER: "FIRING",
+    NoticeKind.REMIND: "STILL FIRING",
+    NoticeKind.ACKNOWLEDGE: "TAKEN",
+    NoticeKind.RESOLVE: "RESOLVED",
+}
+_ERRORS = frozenset({AlertReason.NEEDS_PERSON, AlertReason.AGE, AlertReason.FIRST_SEEN, AlertReason.MANY_EXHAUSTED})
+Channel = Callable[[Alert], Awaitable[None]]
+
+
+class Refused(Exception):
+    """A channel did not take a notice."""
+
+
+def make_channels(rules: AlertRules, clock: Clock) -> Mapping[str, Channel]:
+    """Those that the rules name, by their names."""
+    made: dict[str, Channel] = {}
+    for name in rules.channels:
+        made[name] = _Senders(rules, clock).sender(name)
+    return made
+
+
+class _Senders:
+    """One function for each channel."""
+
+    def __init__(self, rules: AlertRules, clock: Clock) -> None:
+        self._rules, self._clock = rules, clock
+
+    def sender(self, name: str) -> Channel:
+        return {
+            "webhook": self._post_webhook,
+            "slack": self._post_slack,
+            "pagerduty": self._post_pagerduty,
+            "email": self._send_email,
+            "log": self._write_log,
+        }[name]
+
+    async def _post_webhook(self, alert: Alert) -> None:
+        body = json.dumps(webhook_body(alert, self._rules), separators=(",", ":")).encode()
+        headers = {ALERT_ID_HEADER: notice_id(alert)}
+        if self._rules.webhook_secret:
+            headers[SIGNATURE_HEADER] = sign(self._rules.webhook_secret, body, self._clock.now())
+        await _post(self._rules.webhook_url or "", body, headers)
+
+    async def _post_slack(self, alert: Alert) -> None:
+        await _post(self._rules.slack_url or "", json.dumps(slack_body(alert, self._rules)).encode())
+
+    async def _post_pagerduty(self, alert: Alert) -> None:
+        event = pagerduty_event(alert, self._rules)
+        await _post(self._rules.pagerduty_url, json.dumps(event).encode())
+
+    async def _send_email(self, alert: Alert) -> None:
+        await asyncio.to_thread(_send, email_message(alert, self._rules), self._rules)
+
+    async def _write_log(self, alert: Alert) -> None:
+        level = logging.INFO if alert.notice_kind in (NoticeKind.RESOLVE, NoticeKind.ACKNOWLEDGE) else logging.WARNING
+        fields = {"alert": alert.name, "reasons": list(alert.reasons), "notice": alert.notice}
+        log.log(level, "%s: %s", headline(alert), alert.detail, extra=log_event("alert.notice", **fields))
+
+
+# --- what each of them is sent
+
+
+def headline(alert: Alert) -> str:
+    """One line: how far the alert is, what it is about, and why.
+
+    >>> headline(Alert("no_worker", reasons=("no_worker",), title="3 letters due", notice_kind=NoticeKind.TRIGGER))
+    'FIRING: 3 letters due (no worker)'
+    """
+    why = ", ".join(reason.replace("_", " ") for reason in alert.reasons)
+    by = f" by {alert.taken_by}" if alert.notice_kind is NoticeKind.ACKNOWLEDGE and alert.taken_by else ""
+    word = _WORDS[alert.notice_kind or NoticeKind.TRIGGER]
+    return f"{word}{by}: {alert.title}{f' ({why})' if why else ''}"
+
+
+def alert_link(alert: Alert, rules: AlertRules) -> str | None:
+    """The page of the console that the alert is about; None if it is not known where the console is."""
+    if rules.console_url is None:
+        return None
+    where = "" if alert.namespace == DEFAULT_NAMESPACE else f"?namespace={quote(alert.namespace, safe='')}"
+    return f"{rules.console_url.rstrip('/')}{alert.path}{where}"
+
+
+def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
+    """What is posted to a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
+    known = alert.to_dict()
+    del known["channels"]
+    kind = alert.notice_kind
+    return {"id": notice_id(alert), "kind": kind, "text": headline(alert), "link": alert_link(alert, rules)} | {
+        "alert": known
+    }
+
+
+def slack_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
+    """A message for an incoming webhook. What the title has of Slack's own marks is only text."""
+    link = alert_link(alert, rules)
+    lines = [f"*{_slack_text(headline(alert))}*", _slack_text(alert.detail), f"<{link}|Open it>" if link else ""]
+    return {"text": "\n".join(filter(None, lines)), "unfurl_links": False}
+
+
+def _slack_text(text: str) -> str:
+    """With no link and no mention in it."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace("*", "∗").replace("`", "ʼ")  # noqa: RUF001 - look-alikes that Slack does not read as marks
+
+
+def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
+    """An event of PagerDuty's Events API v2: each alert is one incident there."""
+    action = {NoticeKind.ACKNOWLEDGE: "acknowledge", NoticeKind.RESOLVE: "resolve"}
+    event = {
+        "routing_key": rules.pagerduty_key,
+        "event_action": action.get(alert.notice_kind or NoticeKind.TRIGGER, "trigger"),
+        "dedup_key": dedup_key(alert),
+    }
+    if event["event_action"] != "trigger":
+        return event
+    link = alert_link(alert, rules)
+    known = alert.to_dict()
+    return event | {
+        "client": "Mahavishnu",
+        **({"client_url": link, "links": [{"href": link, "text": "Console"}]} if link else {}),
+        "payload": {
+            "summary": headline(alert),
+            "source": f"mahavishnu/{alert.namespace}",
+            "severity": "error" if _ERRORS.issuperset(alert.reasons) else "critical",
+            "class": alert.reasons[0] if alert.reasons else "alert",
+            "component": alert.name,
+            "timestamp": known["since"] or known["noticed_at"],
+            "custom_details": {"detail": alert.detail, "reasons": list(alert.reasons)},
+        },
+    }
+
+
+def dedup_key(alert: Alert) -> str:
+    """The name of the incident: the same for an alert each time.
+
+    >>> dedup_key(Alert("group:v1:4be0"))
+    'mahavishnu/default/group:v1:4be0'
+    """
+    key = f"mahavishnu/{alert.key}"
+    return key if len(key) <= _MOST_PAGERDUTY_KEY else f"mahavishnu/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def email_message(alert: Alert, rules: AlertRules) -> EmailMessage:
+    """A mail; those of one incident are a thread."""
+    message = EmailMessage(policy=SMTP)
+    message["Subject"] = " ".join(headline(alert).split())
+    message["From"], message["To"] = rules.email_from, ", ".join(rules.email_to)
+    digest = hashlib.sha256(f"{alert.key}/{alert.incident}".encode()).hexdigest()[:24]
+    host = rules.email_from.rpartition("@")[2]
+    message["Message-ID"] = f"<{digest}.{alert.notice}@{host}>"
+    message["References"] = f"<{digest}@{host}>"
+    message["Auto-Submitted"] = "auto-generated"
+    lines = [headline(alert), "", alert.detail, alert_link(alert, rules) or "", "", f"Alert: {alert.key}"]
+    message.set_content("\n".join(lines))
+    return message
+
+
+# --- how it is sent
+
+
+async def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    import httpx
+
+    async with httpx.AsyncClient(timeout=CHANNEL_SECONDS) as client:
+        try:
+            answer = await client.post(
+                url, content=body, headers={"Content-Type": "application/json", **(headers or {})}
+            )
+        except httpx.HTTPError as problem:
+            raise Refused(type(problem).__name__) from None  # its message may name the address
+    if not answer.is_success:
+        raise Refused(f"it was answered with {answer.status_code}")
+
+
+def _send(message: EmailMessage, rules: AlertRules) -> None:
+    """Raises OSError and smtplib's errors."""
+    kind = smtplib.SMTP_SSL if rules.smtp_security == "tls" else smtplib.SMTP
+    safe: dict[str, Any] = {"context": ssl.create_default_context()} if rules.smtp_security == "tls" else {}
+    with closing(kind(rules.smtp_host, rules.smtp_port, timeout=CHANNEL_SECONDS, **safe)) as server:
+        if rules.smtp_security == "starttls":
+            server.starttls(context=ssl.create_default_context())
+        if rules.smtp_user is not None:
+            server.login(rules.smtp_user, rules.smtp_password or "")
+        refused = server.send_message(message)
+    if refused:
+        raise Refused(f"{len(refused)} of {len(rules.email_to)} addresses were refused")

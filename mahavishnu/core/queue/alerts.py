@@ -1,0 +1,274 @@
+"""Alerts: a process looks at the queue, writes what is due to be said, and tells the channels what is written.
+
+A notice is written before it is sent, and who sends it holds the alert for a while: of many processes one tells it.
+If that one dies, another one tells it after that time. A channel that fails is tried again by itself; nothing else
+waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mahavishnu.core.alert_channels import CHANNEL_SECONDS, Channel, Refused, make_channels
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.alert_rules import (
+    CHANNELS,
+    GROUP_REASONS,
+    AlertReason,
+    AlertRules,
+    Finding,
+    exhausted_finding,
+    fold_groups,
+    group_finding,
+    run_finding,
+    store_finding,
+    worker_finding,
+)
+from mahavishnu.model.alerts import (
+    KEPT,
+    Alert,
+    AlertPhase,
+    NoticeKind,
+    hold_alert,
+    next_alert,
+    note_sent,
+    owed_channels,
+)
+from mahavishnu.model.bulk_run import RunState
+from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.group import GroupView
+from mahavishnu.model.log_events import log_event
+from mahavishnu.model.query import Between, Is, Not, Query, Sort
+from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.source_kinds import ALERTS
+
+if TYPE_CHECKING:
+    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+
+log = logging.getLogger("mahavishnu.alerts")
+LOOK_SECONDS = 30.0
+WATCH = "*watch"  # the record that says when it was looked last: one process looks, whoever it is
+_OPEN = (AlertPhase.FIRING, AlertPhase.TAKEN)
+_MOST = 1000  # groups and runs that are looked at
+_RECENT = timedelta(days=1)
+
+
+class Alerts:
+    """The alerts of one namespace; those of `*` are only listed. All methods raise StoreError."""
+
+    def __init__(self, dlq: DeadLetterQueue) -> None:
+        self._dlq, self._context, self._clock = dlq, dlq.context, dlq.context.clock
+        self._records = NamespaceRecords(dlq.context.store.collection(ALERTS), dlq.context.namespace)
+        self._unwritten = Alert(AlertReason.DEGRADED, dlq.context.namespace)  # told of while nothing can be written
+
+    @property
+    def _rules(self) -> AlertRules:
+        return self._context.alert_rules
+
+    async def list(self, *, resolved: bool = False) -> Sequence[Alert]:
+        """The alerts that hold, the latest first; with `resolved` also those that are over, as long as they are known.
+
+        Empty where no channel is configured: nobody looks then.
+        """
+        await self._context.open()
+        where = () if resolved else (Is("phase", _OPEN),)
+        found = [each async for each in scan(self._records, Query(where, (Sort("since", descending=True),)))]
+        return [each for each in found if each.name != WATCH]
+
+    async def test(self, channel: str | None = None) -> Mapping[str, str | None]:
+        """Tell one channel, or all that are configured, that this is a test. What each answered; None: it took it.
+
+        Raises InvalidInput for a channel that is not configured.
+        """
+        channels = make_channels(self._rules, self._clock)
+        if channel is not None and channel not in channels:
+            known = f"there are {', '.join(channels)}" if channels else "none is"
+            known = f"{known}; it could be one of {', '.join(CHANNELS)}"
+            raise InvalidInput(f"no channel {channel!r:.80} of alerts is configured: {known}")
+        now = self._clock.now()
+        alert = Alert(
+            f"test:{int(now.timestamp())}",
+            self._context.namespace,
+            AlertPhase.FIRING,
+            title="This is a test of the alerts",
+            detail="Nothing is wrong. Somebody ran mahavishnu alert test.",
+            since=now,
+            notice=1,
+            notice_kind=NoticeKind.TRIGGER,
+            noticed_at=now,
+        )
+        wanted = {name: each for name, each in channels.items() if channel in (None, name)}
+        problems = await _tell(alert, wanted)
+        if problems.get("pagerduty", "") is None:  # leaves no incident behind
+            over = replace(alert, phase=AlertPhase.RESOLVED, notice=2, notice_kind=NoticeKind.RESOLVE)
+            await _tell(over, {"pagerduty": channels["pagerduty"]})
+        return problems
+
+    # --- what a worker does
+
+    async def run(self) -> int:
+        """Look, if it is time to, and tell what is due; a worker does it. Returns how many notices were taken."""
+        if not self._rules.channels or not self._context.is_at_home:
+            return 0
+        try:
+            await self._context.open()
+            if await self._begin_look():
+                await self.look()
+            taken = await self.send()
+        except StoreError as problem:
+            return await self._tell_unwritten(store_finding("down", str(problem), self._rules))
+        return taken + await self._tell_unwritten(None)
+
+    async def look(self) -> None:
+        """Look at the queue, and write what became of each alert."""
+        open_ones = {each.name: each for each in await self.list()}
+        findings, whole = await self._find(frozenset(open_ones))
+        for name, finding in findings.items():
+            await self._advance(name, finding)
+        for name in open_ones:
+            if name not in findings and whole(name):
+                await self._advance(name, None)
+        await self._remove_old()
+
+    async def send(self) -> int:
+        """Tell the channels what they have not been told. Returns how many notices were taken."""
+        now = self._clock.now()
+        recent = Query((Between("noticed_at", at_least=now - _RECENT),))
+        due = [each async for each in scan(self._records, recent) if owed_channels(each, self._rules, now)]
+        return sum([await self._send_one(each) for each in due])
+
+    async def _send_one(self, alert: Alert) -> int:
+        owner, now = self._context.owner, self._clock.now()
+        owed = owed_channels(alert, self._rules, now)
+        if (claimed := hold_alert(alert, owner, owed, now, self._context.limits.skew)) is None:
+            return 0
+        if (held := await write_one(self._records, claimed)) is None:  # somebody else was quicker
+            return 0
+        channels = make_channels(self._rules, self._clock)
+        problems = await _tell(held, {name: channels[name] for name in owed})
+        self._note_problems(held, problems)
+        after = self._clock.now()
+        with suppress(StoreError):  # told again later, rather than not at all
+            await update_with_retry(
+                self._records, held.key, lambda current: note_sent(current, held, problems, owner, after), what="alert"
+            )
+        return sum(problem is None for problem in problems.values())
+
+    def _note_problems(self, alert: Alert, problems: Mapping[str, str | None]) -> None:
+        for channel, problem in problems.items():
+            if problem is not None:
+                self._context.counts["alert_notices_failed"] += 1
+                extra = log_event("alert.failed", channel=channel, alert=alert.name)
+                log.warning("%s did not take a notice of alert %s, which is tried again: %s",
+                            channel, alert.name, problem, extra=extra)  # fmt: skip
+
+    async def _begin_look(self) -> bool:
+        """Whether it is this process that looks now."""
+        now, skew = self._clock.now(), self._context.limits.skew
+        watch = await get_one(self._records, Alert(WATCH, self._context.namespace).key)
+        if watch is not None and watch.changed_at is not None:
+            since = now - watch.changed_at
+            if -skew < since < timedelta(seconds=LOOK_SECONDS):  # one of the future is of a clock that was wrong
+                return False
+        watch = replace(watch or Alert(WATCH, self._context.namespace), changed_at=now)
+        return await write_one(self._records, watch) is not None
+
+    async def _advance(self, name: str, finding: Finding | None) -> None:
+        now, rules = self._clock.now(), self._rules
+
+        def change(current: Alert | None) -> Alert | None:
+            before = current or Alert(name, self._context.namespace)
+            after = next_alert(before, finding, rules, now)
+            return None if after is before else after
+
+        await write_with_retry(self._records, Alert(name, self._context.namespace).key, change, what="alert")
+
+    async def _remove_old(self) -> None:
+        limit = self._clock.now() - KEPT
+        over = Query((Between("resolved_at", below=limit), Not(Is("phase", _OPEN))), limit=_MOST)
+        if old := (await self._records.find(over)).items:
+            await self._records.remove(old)
+
+    async def _tell_unwritten(self, finding: Finding | None) -> int:
+        """Tell that the store is down, of which nothing can be written: each process for itself, with the same key."""
+        now = self._clock.now()
+        self._unwritten = next_alert(self._unwritten, finding, self._rules, now)
+        wanted = owed_channels(self._unwritten, self._rules, now)
+        if not wanted:
+            return 0
+        channels = make_channels(self._rules, self._clock)
+        problems = await _tell(self._unwritten, {name: channels[name] for name in wanted})
+        self._note_problems(self._unwritten, problems)
+        self._unwritten = note_sent(self._unwritten, self._unwritten, problems, "", self._clock.now())
+        return sum(problem is None for problem in problems.values())
+
+    # --- what is wrong now
+
+    async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], _Whole]:
+        """What is wrong, by the names of alerts; and of which alerts the absence means that they are over."""
+        rules, now = self._rules, self._clock.now()
+        found: list[Finding | None] = []
+        health = await self._dlq.health()
+        found.append(store_finding(health.status, health.detail, rules))
+        groups: Sequence[GroupView] = ()
+        groups_whole = True
+        if any(reason in rules.reasons for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
+            page = await self._dlq.groups.list(limit=_MOST)
+            groups, groups_whole = page.items, page.degraded is None and page.next is None
+        of_groups = [each for view in groups if (each := group_finding(view, rules, now))]
+        found += fold_groups(of_groups, own, rules.most_groups)
+        numbers_whole = True
+        if AlertReason.NO_WORKER in rules.reasons or AlertReason.MANY_EXHAUSTED in rules.reasons:
+            stats = await self._dlq.get_statistics()
+            numbers_whole = not stats.get("degraded") and stats.get("live_workers") is not None
+            found.append(worker_finding(stats.get("due_without_worker") or {}, rules))
+            closed = sum(view.statuses.get("exhausted", 0) for view in groups if view.group.is_closed)
+            spoken_of = closed + sum(each.exhausted for each in of_groups)
+            found.append(exhausted_finding(stats["status_breakdown"]["exhausted"], spoken_of, rules))
+        if AlertReason.RUN_HALTED in rules.reasons:
+            halted = await self._dlq.runs.list(RunState.HALTED, limit=_MOST)
+            found += [run_finding(run.run_id, run.verb, run.halted_because, rules) for run in halted.items]
+            runs_whole = halted.degraded is None and halted.next is None
+        else:
+            runs_whole = True
+        findings = {each.name: each for each in found if each is not None}
+        return findings, _Whole(groups_whole, numbers_whole, runs_whole)
+
+
+class _Whole:
+    """Of which alerts all was seen that there is: only these can be over because nothing was found."""
+
+    def __init__(self, groups: bool, numbers: bool, runs: bool) -> None:
+        self._groups, self._numbers, self._runs = groups, numbers, runs
+
+    def __call__(self, name: str) -> bool:
+        if name.startswith("group"):
+            return self._groups
+        if name.startswith("run:"):
+            return self._runs
+        return name == AlertReason.DEGRADED or self._numbers
+
+
+async def _tell(alert: Alert, channels: Mapping[str, Channel]) -> dict[str, str | None]:
+    """Tell all of them at once. What was wrong with each; None: it took the notice."""
+
+    async def tell(channel: Channel) -> str | None:
+        try:
+            async with asyncio.timeout(2 * CHANNEL_SECONDS):
+                await channel(alert)
+        except TimeoutError:
+            return f"no answer within {2 * CHANNEL_SECONDS:.0f} seconds"
+        except Refused as problem:
+            return str(problem)
+        except Exception as problem:  # whatever a library raises: other channels and all else go on
+            return f"{type(problem).__name__}: {problem}"
+        return None
+
+    answers = await asyncio.gather(*(tell(each) for each in channels.values()))
+    return dict(zip(channels, answers, strict=True))

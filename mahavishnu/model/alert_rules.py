@@ -1,0 +1,207 @@
+"""What people are told of: the rules, and what a look at the queue finds by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from urllib.parse import quote
+
+from mahavishnu.model.attention import Attention, attention_of
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.group import GroupView
+
+LONGEST_ALERT_TITLE = 200  # characters
+CHANNELS = ("webhook", "slack", "pagerduty", "email", "log")
+
+
+class AlertReason(StrEnum):
+    """The rules: why people are told."""
+
+    FIRST_SEEN = "first_seen"  #: a group is new
+    REGRESSION = "regression"  #: a resolved group is back
+    GROWTH = "growth"  #: a group grows
+    AGE = "age"  #: letters of a group have waited for a person for long, whoever has taken it
+    NEEDS_PERSON = "needs_person"  #: letters of a group wait for a person
+    MANY_EXHAUSTED = "many_exhausted"  #: many letters are exhausted that no other alert speaks of
+    DEGRADED = "degraded"  #: the store does not do all it should
+    NO_WORKER = "no_worker"  #: letters are due that no live worker can run
+    RUN_HALTED = "run_halted"  #: a bulk run was halted by its stop rule
+
+
+GROUP_REASONS = (
+    AlertReason.FIRST_SEEN,
+    AlertReason.REGRESSION,
+    AlertReason.GROWTH,
+    AlertReason.AGE,
+    AlertReason.NEEDS_PERSON,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRules:
+    """Which rules there are, whom they are told to, and how often. Raises InvalidInput for what there is not.
+
+    `routes` are the reasons that a channel is told of, where those are not all. An alert that has ended and begins
+    again is told of after `cool_down`; one that nobody takes is repeated after `repeat`, None: never. Of more than
+    `most_groups` groups that begin at once one alert speaks.
+    """
+
+    reasons: tuple[str, ...] = tuple(each for each in AlertReason if each is not AlertReason.FIRST_SEEN)
+    first_seen: timedelta = timedelta(hours=1)
+    age: timedelta = timedelta(hours=24)
+    many_exhausted: int = 100
+    most_groups: int = 10
+    cool_down: timedelta = timedelta(minutes=15)
+    repeat: timedelta | None = timedelta(hours=4)
+    console_url: str | None = None
+    routes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    log: bool = False
+    webhook_url: str | None = field(default=None, repr=False)
+    webhook_secret: str | None = field(default=None, repr=False)
+    slack_url: str | None = field(default=None, repr=False)
+    pagerduty_key: str | None = field(default=None, repr=False)
+    pagerduty_url: str = "https://events.pagerduty.com/v2/enqueue"
+    email_to: tuple[str, ...] = ()
+    email_from: str = "mahavishnu@localhost"
+    smtp_host: str = "localhost"
+    smtp_port: int = 25
+    smtp_security: str = "none"
+    smtp_user: str | None = None
+    smtp_password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for given, known, what in (
+            (self.reasons, list(AlertReason), "rule"),
+            (self.routes, CHANNELS, "channel"),
+            ([reason for each in self.routes.values() for reason in each], list(AlertReason), "rule"),
+        ):
+            for name in given:
+                if name not in known:
+                    raise InvalidInput(f"there is no {what} {name!r:.80} of alerts; there are {', '.join(known)}")
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Whom alerts are told to."""
+        wanted = (self.webhook_url, self.slack_url, self.pagerduty_key, self.email_to, self.log)
+        return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with one thing now, or would be if it were not `muted`.
+
+    `exhausted` letters are spoken of. `path` is the page of the console, below its URL.
+    """
+
+    name: str
+    reasons: tuple[AlertReason, ...]
+    title: str
+    detail: str = ""
+    path: str = "/"
+    taken_by: str | None = None
+    muted: bool = False
+    exhausted: int = 0
+
+
+def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding | None:
+    """What is wrong with a group, by the rules; None: nothing, or nothing any more."""
+    attention = attention_of(view)
+    if not view.count or view.group.is_closed:
+        return None
+    begun = view.group.regressed_at or view.first_seen
+    holds = {
+        AlertReason.FIRST_SEEN: view.first_seen is not None and now - view.first_seen <= rules.first_seen,
+        AlertReason.REGRESSION: view.regression,
+        AlertReason.GROWTH: view.growing,
+        AlertReason.AGE: bool(view.for_people) and begun is not None and now - begun >= rules.age,
+        AlertReason.NEEDS_PERSON: bool(view.for_people),
+    }
+    reasons = tuple(each for each in GROUP_REASONS if holds[each] and each in rules.reasons)
+    if not reasons:
+        return None
+    taken = (view.owner or view.state.value.replace("_", " ")) if attention is Attention.GIVEN else None
+    letters = f"{_count(view.count, 'open letter')}, {view.for_people} for people, {view.last_hour} in the last hour"
+    return Finding(
+        f"group:{view.fingerprint}",
+        reasons,
+        shorten(view.title or f"group {view.fingerprint}"),
+        f"{letters}. mahavishnu group show {view.fingerprint}",
+        f"/groups/{quote(view.fingerprint, safe='')}",
+        taken,
+        view.on_hold,
+        view.statuses.get("exhausted", 0),
+    )
+
+
+def fold_groups(findings: Iterable[Finding], own: frozenset[str], most: int) -> list[Finding]:
+    """The findings, where more than `most` new ones are one. Those named in `own` have an alert of their own already.
+
+    >>> many = [Finding(f"group:{number}", (AlertReason.GROWTH,), "KeyError", exhausted=1) for number in range(9)]
+    >>> [each.name for each in fold_groups(many, frozenset({"group:3"}), 2)]
+    ['group:3', 'groups']
+    """
+    kept: list[Finding] = []
+    new: list[Finding] = []
+    for each in findings:
+        (kept if each.name in own or each.muted or each.taken_by else new).append(each)
+    if len(new) <= most:
+        return [*kept, *new]
+    reasons = {reason for each in new for reason in each.reasons}
+    examples = "; ".join(each.title for each in new[:3])
+    folded = Finding(
+        "groups",
+        tuple(each for each in GROUP_REASONS if each in reasons),
+        f"{len(new)} groups of failures at once",
+        f"Among them: {examples}. mahavishnu group list",
+        "/groups",
+        exhausted=sum(each.exhausted for each in new),
+    )
+    return [*kept, folded]
+
+
+def exhausted_finding(exhausted: int, spoken_of: int, rules: AlertRules) -> Finding | None:
+    """That many letters are exhausted of which no group speaks: `spoken_of` it has an alert, or is closed."""
+    left = exhausted - spoken_of
+    if left < rules.many_exhausted:
+        return None
+    detail = "mahavishnu dlq list --status exhausted"
+    return _system(AlertReason.MANY_EXHAUSTED, f"{_count(left, 'letter')} exhausted", detail, rules, "/letters")
+
+
+def worker_finding(due: Mapping[str, int], rules: AlertRules) -> Finding | None:
+    """That letters are due which no live worker can run."""
+    if not sum(due.values()):
+        return None
+    adapters = ", ".join(f"{name}: {number}" for name, number in list(due.items())[:5])
+    title = f"{_count(sum(due.values()), 'letter')} due that no live worker can run"
+    return _system(AlertReason.NO_WORKER, title, f"By adapter: {adapters}. mahavishnu worker list", rules)
+
+
+def store_finding(status: str, detail: str, rules: AlertRules) -> Finding | None:
+    """That the store does not do all it should."""
+    if status == "ok":
+        return None
+    return _system(AlertReason.DEGRADED, f"The store is {status}", detail or "mahavishnu doctor", rules)
+
+
+def run_finding(run_id: str, verb: str, why: str | None, rules: AlertRules) -> Finding | None:
+    """That a bulk run was halted."""
+    title = shorten(f"Bulk run {run_id} ({verb}) was halted: {why or 'no reason is known'}")
+    found = _system(AlertReason.RUN_HALTED, title, f"mahavishnu run show {run_id}", rules)
+    return found and replace(found, name=f"run:{run_id}")
+
+
+def _system(reason: AlertReason, title: str, detail: str, rules: AlertRules, path: str = "/") -> Finding | None:
+    return Finding(reason.value, (reason,), title, detail, path) if reason in rules.reasons else None
+
+
+def shorten(text: str) -> str:
+    """One line of a title."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_ALERT_TITLE else line[: LONGEST_ALERT_TITLE - 1] + "…"
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
