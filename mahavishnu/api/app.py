@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -50,6 +50,9 @@ from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from mahavishnu.core.config.settings import Setting
+
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
@@ -82,14 +85,15 @@ def create_app(
     session_keys: Sequence[str] = (),
     first_fix: FirstFix | None = None,
     provider: ProviderRules | None = None,
+    describe_settings: Callable[[], Sequence[Setting]] = tuple,
 ) -> FastAPI:
     """An ASGI app for a queue: serve it, or mount it in another one. The queue is opened when it is first needed.
 
     Without `access` everybody who reaches it from this machine may do everything; pages of other sites may not.
     `session_keys` sign the logins of browsers, the first one new ones; without any, logins end with this process.
     `first_fix` is shown step by step on the overview, for people who see the console for the first time.
-    `provider` is one of OpenID Connect, for those to whom `access` gives a role by their groups there. Raises
-    InvalidInput for values that cannot work.
+    `provider` is one of OpenID Connect, for those to whom `access` gives a role by their groups there.
+    `describe_settings` says what the page of settings shows to admins. Raises InvalidInput for values that cannot work.
 
     >>> create_app(DeadLetterQueue()).title
     'Mahavishnu'
@@ -120,6 +124,7 @@ def create_app(
         raise InvalidInput("a provider of logins needs roles for those who come from there, and these roles a provider")
     api.state.provider = None if provider is None else Provider(provider, dlq.clock)
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
+    api.state.describe_settings = describe_settings
     api.state.live = events.LiveFeed(dlq)
     for resource in (
         letters,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.testing import ManualClock
 from tests.browser.conftest import Open, Site, served
 from tests.browser.shop import NIGHT
@@ -26,6 +27,8 @@ PAGES = [
     "archive/months",
     "archive/letters/{archived}",
     "audit",
+    "plugins",
+    "settings",
 ]
 Workshop = tuple[Site, dict[str, str]]
 
@@ -36,7 +39,7 @@ async def workshop() -> AsyncIterator[Workshop]:
     clock = ManualClock(NIGHT)
     dlq = make_workshop(clock)
     ids = await fill_workshop(dlq, clock)
-    async with served(dlq, clock) as site:
+    async with served(dlq, clock, describe_settings=MahavishnuSettings().describe) as site:
         yield site, ids
 
 

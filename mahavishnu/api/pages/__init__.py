@@ -16,33 +16,21 @@ from mahavishnu.api.pages import (
     login,
     overview,
     provider_login,
+    plugins,
     queues,
     run,
     runs,
     selection,
+    settings,
     static,
     tasks,
     workers,
 )
 
-PAGES = (
-    static,
-    login,
-    provider_login,
-    overview,
-    groups,
-    group,
-    letters,
-    letter,
-    selection,
-    runs,
-    run,
-    queues,
-    tasks,
-    workers,
-    archive,
-    audit,
+_OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
+PAGES = (*_OF_LETTERS, queues, tasks, workers, archive, audit, plugins, settings)
+LINKS = tuple(
+    page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, archive, audit, plugins, settings)
 )
-LINKS = tuple(page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, archive, audit))
 
 __all__ = ["LINKS", "PAGES"]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 _SHAPES = {
     "edit": "edit",
@@ -63,7 +63,7 @@ def _own_steps(letter: DeadLetter) -> Iterator[Step]:
         )
     if letter.exhausted_at is not None:
         yield Step(letter.exhausted_at, "Exhausted", "its automatic retries are used up", "", "exhausted", "bad")
-    if letter.completed_at is not None:
+    if letter.completed_at is not None and letter.resolution_status is ResolutionStatus.REQUEUED:
         yield Step(letter.completed_at, "Completed", "a run of it succeeded", "", "completed", "good")
     if letter.archived_at is not None:
         yield Step(letter.archived_at, "Archived", "", "", "archived")

@@ -145,6 +145,7 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings, *, first_fix: Fir
         session_keys=[key.get_secret_value() for key in settings.server.session_keys],
         first_fix=first_fix,
         provider=provider_of(settings),
+        describe_settings=settings.describe,
     )
 
 

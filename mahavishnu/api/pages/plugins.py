@@ -1,0 +1,74 @@
+"""The classifier: which plugins are asked, in which order, and why a failure would be told to be of which kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import OwnQueue, Viewer
+from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.forms import Form, read_form
+from mahavishnu.api.pages.frame import Link
+from mahavishnu.api.routing import Depends, Router
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mahavishnu.classify.chain import Explanation
+    from mahavishnu.classify.plugins import PluginInfo
+
+LINK = Link("plugins", "Plugins, rules", "Record", key="p")
+LONGEST = 100_000  # characters of an error that is tried
+router = Router(tag="plugin_page", documented=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginsView:
+    """The plugins of this process, and what they say of an error that somebody wrote."""
+
+    plugins: Sequence[PluginInfo] | None
+    error: str = ""
+    adapter: str = ""
+    explanation: Explanation | None = None
+    policy: str | None = None  #: that such a failure would get
+    problem: str | None = None
+
+    @property
+    def not_asked(self) -> int:
+        return sum(info.state != "ok" for info in self.plugins or ())
+
+
+@router.get("/plugins")
+async def plugins_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
+    """Every plugin in the order in which they are asked, then those that are not asked, and why."""
+    return await _show(request, dlq)
+
+
+@router.post("/plugins")
+async def classify(
+    request: Request, dlq: OwnQueue, actor: Viewer, form: Annotated[Form, Depends(read_form)]
+) -> Response:
+    """What each plugin says of an error. Nothing is changed, and the error is kept nowhere."""
+    return await _show(request, dlq, form.text("error")[:LONGEST], form.text("adapter").strip())
+
+
+async def _show(request: Request, dlq: DeadLetterQueue, error: str = "", adapter: str = "") -> Response:
+    try:
+        view = await asyncio.to_thread(_read, dlq, error, adapter)  # a plugin that hangs must not hold the server up
+    except InvalidInput as wrong:  # the rules of the settings
+        view = PluginsView(None, error, adapter, problem=str(wrong))
+    return await show(request, "plugins.html", view)
+
+
+def _read(dlq: DeadLetterQueue, error: str, adapter: str) -> PluginsView:
+    from mahavishnu.classify.verdict import Context
+
+    chain = dlq.context.chain
+    explanation = chain.explain(error, Context(adapter=adapter or None)) if error.strip() else None
+    policy = dlq.context.letter_factory.policy_for(explanation.verdict) if explanation else None
+    return PluginsView(chain.plugins.report(), error, adapter, explanation, policy)
