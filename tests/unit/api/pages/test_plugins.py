@@ -17,7 +17,7 @@ from tests.unit.api.pages.test_acts import post
 
 
 async def test_the_plugins_stand_in_their_order_with_their_states(api: ApiHarness) -> None:
-    assert "All 1 plugin is asked" in await read(api, "/plugins")
+    assert "The built-in rules are asked" in await read(api, "/plugins")
     plugins = api.dlq.context.chain.plugins
     plugins.register(lambda error: None, "shop")
     plugins.disable("shop")
