@@ -154,7 +154,7 @@ def test_the_steps_of_the_dockerfile_lead_to_a_server_that_is_ready(tmp_path: Pa
             shutil.copytree(found, folder) if found.is_dir() else shutil.copy(found, _made(folder))
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (install,) = re.findall(r"^RUN pip (install .*)$", text, re.MULTILINE)
-    pip = [tmp_path / "venv/bin/python", "-m", "pip", *shlex.split(install)]
+    pip: list[str | Path] = [tmp_path / "venv/bin/python", "-m", "pip", *shlex.split(install)]
     done = subprocess.run(pip, cwd=tmp_path / "src", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     (command,) = re.findall(r"^CMD (.*)$", text, re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from mahavishnu.core.queue.alerts import LOOK_SECONDS
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.alert_rules import AlertReason, AlertRules, Finding
 from mahavishnu.model.alerts import HELD, Alert, AlertPhase, NoticeKind, hold_alert, next_alert, note_sent
+from mahavishnu.model.bulk_run import BulkRun, RunState
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.signatures import is_signed
+from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.source_kinds import ALERTS
 from tests.receivers import HttpReceiver, MailReceiver
 from tests.unit.queues import House, Runs
@@ -150,7 +154,7 @@ async def test_a_notice_of_a_process_that_died_is_told_by_another_one(any_house:
         assert [body["id"] for body in hook.bodies] == [body["id"] for body in dead_end.bodies]
 
 
-async def test_due_letters_without_a_worker_and_halted_runs_are_alerts(house: House) -> None:
+async def test_due_letters_without_a_worker_are_an_alert(house: House) -> None:
     async with HttpReceiver.serve() as hook:
         app = house.app(alerts={"webhook_url": hook.url, "rules": ["no_worker", "run_halted"]})
         await app.dlq.enqueue("wf", {"adapter": "orders"}, [], "connection refused", adapter="orders")
@@ -161,6 +165,42 @@ async def test_due_letters_without_a_worker_and_halted_runs_are_alerts(house: Ho
         await app.dlq.letters.resolve("wf", by="ann")
         assert await look(house, app) == 1
         assert hook.bodies[1]["kind"] == "resolve"
+
+
+async def test_a_halted_run_is_an_alert_until_somebody_ends_it(house: House) -> None:
+    async with HttpReceiver.serve() as hook:
+        app = house.app(alerts={"webhook_url": hook.url})
+        now = house.clock.now()
+        run = BulkRun(
+            run_id="r1",
+            verb="redrive",
+            query=Json("{}"),
+            by="ann",
+            created_at=now,
+            updated_at=now,
+            state=RunState.HALTED,
+            halted_because="6 of 10 failed",
+        )
+        (stored,) = await app.dlq.store.collection(RUNS).write([run])
+        assert isinstance(stored, BulkRun)
+        assert await look(house, app) == 1
+        assert hook.bodies[0]["alert"]["title"] == "Bulk run r1 (redrive) was halted: 6 of 10 failed"
+        assert hook.bodies[0]["alert"]["name"] == "run:r1"
+        await app.dlq.store.collection(RUNS).write([replace(stored, state=RunState.CANCELLED)])
+        assert await look(house, app) == 1
+        assert hook.bodies[1]["kind"] == "resolve"
+
+
+async def test_many_new_groups_at_once_are_one_alert(house: House) -> None:
+    async with HttpReceiver.serve() as hook:
+        app = house.app(alerts={"webhook_url": hook.url, "most_groups": 3})
+        for number, word in enumerate(("alpha", "beta", "gamma", "delta", "epsilon")):
+            await app.dlq.enqueue(f"wf-{number}", {}, [], f"{word.title()}Error: no {word} there", max_retries=0)
+        assert await look(house, app) == 1
+        assert hook.bodies[0]["alert"]["title"] == "5 groups of failures at once"
+        await app.dlq.letters.resolve("wf-0", by="ann")
+        await app.dlq.letters.resolve("wf-1", by="ann")
+        assert await look(house, app) == 4, "each of the three that are left, and the end of the other one"
 
 
 async def test_that_nothing_can_be_written_is_told_all_the_same(house: House) -> None:
