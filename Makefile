@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove minimum check fix coverage docs bench diagram clean
+.PHONY: help setup run test prove minimum check fix coverage docs bench diagram pictures clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
 	$(BIN)/python -m docs.draw_lifecycle
+
+pictures: $(READY) ## Take the pictures of the console again, into docs/img
+	MAHAVISHNU_PICTURES=docs/img $(BIN)/pytest -q -m prove tests/browser/test_pictures.py $(ARGS)
 
 clean: ## Remove .venv and everything that tools have written
 	rm -rf .venv .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,13 +45,13 @@ def failure_of(number: int) -> BaseException:
     raise AssertionError("it should have failed")
 
 
-async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> None:
+async def fill(dlq: DeadLetterQueue, clock: ManualClock, fail: Callable[[int], BaseException] = failure_of) -> None:
     """Have the night happen."""
     clock.set(NIGHT.replace(hour=0, minute=10))
     for number in range(6):
         await dlq.enqueue(
             f"order-{1000 + number}", order_of(1000 + number, "EUR"), ["shop"], ConnectionError("the shelf is busy"),
-            "exponential", 3, adapter="orders",
+            "exponential", 3, {"region": "eu", "basket": 2}, adapter="orders",
         )  # fmt: skip
     clock.set(NIGHT.replace(hour=0, minute=40, second=34))
     for number in range(12):
@@ -63,8 +64,10 @@ async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> None:
     clock.set(NIGHT.replace(hour=2, minute=12, second=8))
     for number in range(48):
         clock.advance(80)
+        order = order_of(1042 + number)
+        order["customer"]["country"] = "DE" if number % 5 == 2 else "SE"
         await dlq.enqueue(
-            f"order-{1042 + number}", order_of(1042 + number), ["shop"], failure_of(1042 + number), "never", 0,
+            f"order-{1042 + number}", order, ["shop"], fail(1042 + number), "never", 0,
             {"region": "eu", "basket": 2}, adapter="orders",
         )  # fmt: skip
     await dlq.enqueue(
@@ -73,9 +76,12 @@ async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> None:
         queue="catalogue",
     )  # fmt: skip
     clock.set(NIGHT)
-    for letter in await dlq.list_tasks(query=None, limit=200):
-        if letter.adapter == "invoice" and letter.fingerprint:
-            await dlq.groups.update(
-                letter.fingerprint, by="bo", owner="bo", state="investigating", note="tax.example is slow since 00:40"
-            )
-            break
+    await look_after_invoices(dlq)
+
+
+async def look_after_invoices(dlq: DeadLetterQueue) -> None:
+    """Have somebody say that they are at it."""
+    (slow,) = [group for group in (await dlq.groups.list()).items if "invoice" in group.adapters]
+    await dlq.groups.update(
+        slow.fingerprint, by="bo", owner="bo", state="investigating", note="tax.example is slow since 00:40"
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mahavishnu.api.pages import LINKS
 from mahavishnu.cli.app import COMMANDS, Group
 from mahavishnu.model.log_events import LOG_EVENTS
 from mahavishnu.telemetry.catalogue import METRICS, MetricKind
@@ -127,6 +128,11 @@ def test_every_alert_explains_itself_and_has_a_runbook(name: str) -> None:
     section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     for part in ("**It means**", "**Look**", "**Do**", "**It is over**"):
         assert part in section
+
+
+def test_every_alert_leads_to_a_page_of_the_console() -> None:
+    pages = {f"/{link.path}" for link in LINKS}
+    assert {rule["annotations"]["console_path"] for group in GROUPS for rule in group["rules"]} <= pages
 
 
 def test_every_runbook_is_of_an_alert_and_names_commands_that_there_are() -> None:

@@ -23,14 +23,14 @@ from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
 from mahavishnu.api.responses import decode_id, etag
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.bulk.preview import RunPreview
-from mahavishnu.classify.fingerprint import is_own_code
+from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.group import GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import UNCHANGED, ResolutionStatus
+from mahavishnu.model.letter_parts import UNCHANGED, Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.model.traceback_text import TracebackParts, split_traceback
 
@@ -61,6 +61,7 @@ class GroupPageView:
 
     group: GroupView
     samples: Sequence[DeadLetter] | None
+    failure: Failure | None  #: of the newest sample, with the cause of this group
     trace: TracebackParts
     common: GroupCommonalities | None
     fix: Fix
@@ -74,6 +75,11 @@ class GroupPageView:
     @property
     def newest(self) -> DeadLetter | None:
         return self.samples[0] if self.samples else None
+
+    @property
+    def failed_otherwise(self) -> bool:
+        """Whether the newest sample has failed once more since, and not for this cause."""
+        return self.newest is not None and bool(self.newest.failures) and self.failure is not self.newest.failures[-1]
 
     @property
     def rows(self) -> Sequence[tuple[str, str]]:
@@ -171,12 +177,11 @@ async def _show(request: Request, dlq: DeadLetterQueue, group: GroupView, fix: F
         read_or_none(_samples(dlq, group)),
         reads.get(("common", dlq.namespace, name), lambda: read_or_none(dlq.groups.commonalities(name))),
     )
-    failures = samples[0].failures if samples else ()
-    text = failures[-1].traceback if failures else None
-    trace = split_traceback(text or "", is_own_code)
+    failure = _failure_of(samples[0], name) if samples else None
+    trace = split_traceback((failure and failure.traceback) or "", is_own_code)
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
-    view = GroupPageView(group, samples, trace, common, fix, secrets.token_urlsafe(16))
+    view = GroupPageView(group, samples, failure, trace, common, fix, secrets.token_urlsafe(16))
     return await show(request, "group.html", view, status=status)
 
 
@@ -185,6 +190,12 @@ async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLette
     if group.count:
         where += (Is("resolution_status", (ResolutionStatus.PENDING,)),)
     return (await dlq.letters.find(Query(where, (Sort("created_at", descending=True),), MOST_SAMPLES))).items
+
+
+def _failure_of(letter: DeadLetter, fingerprint: str) -> Failure | None:
+    """Its last failure of this cause, or else its last one: a fix that was tried may have failed otherwise."""
+    own = (each for each in reversed(letter.failures) if fingerprint_of(each) == fingerprint)
+    return next(own, letter.failures[-1] if letter.failures else None)
 
 
 def _letters_of(group: GroupView, before: str) -> Query:
