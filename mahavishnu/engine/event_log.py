@@ -144,20 +144,22 @@ class EventLog:
         last = max(after, await self._removed())
         page = await self.events.find(Query((Between("number", at_least=last + 1),), _BY_NUMBER, limit))
         found: list[DomainEvent] = []
+        has_more = page.next is not None
         for event in page.items:
             if event.number > last + 1:
                 between, last = await self._fill(last, event)
                 found += between
             if event.number > last + 1:  # one that is being written
-                return EventPage(tuple(found[:limit]), last)
+                has_more = False
+                break
             found.append(event)
             last = event.number
         if page.corrupt and not page.items:
             last += len(page.corrupt)  # a page of nothing else
         if len(found) > limit:
             found = found[:limit]
-            last = found[-1].number
-        return EventPage(tuple(each for each in found if not each.is_void), last, page.next is not None)
+            last, has_more = found[-1].number, True
+        return EventPage(tuple(each for each in found if not each.is_void), last, has_more)
 
     async def _fill(self, last: int, following: DomainEvent) -> tuple[list[DomainEvent], int]:
         """What is between two numbers, and up to which number nothing more can come."""

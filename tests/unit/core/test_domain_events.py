@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mahavishnu.engine import event_bus
 from mahavishnu.engine.event_log import HOLE_SECONDS
 from mahavishnu.model.domain_events import DomainEvent, EventRules, event_key
 from mahavishnu.model.errors import InvalidInput, ItemFailed, StoreUnavailable
+from mahavishnu.model.query import Query
 from tests.unit.queues import House
 
 
@@ -324,3 +326,35 @@ def test_without_an_event_loop(tmp_path: Path) -> None:
         assert [event.payload.value for event in sync.events.read(consumer="billing").events] == [{"order": 7}]
         assert sync.events.acknowledge("billing", 1).number == 1
     assert len(heard.events) == 1, "closing waits for subscribers"
+
+
+class Lagging:
+    """Stored events of which a search does not see some yet, though whoever asks by their keys does."""
+
+    def __init__(self, records: Any, unseen: range) -> None:
+        self._records, self._unseen = records, unseen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    async def find(self, query: Query, after: Any = None) -> Any:
+        page = await self._records.find(replace(query, limit=1000), after)
+        seen = [event for event in page.items if event.number not in self._unseen]
+        return replace(page, items=tuple(seen[: query.limit]))
+
+
+async def test_no_event_is_passed_by_where_more_are_between_than_are_read_at_once(house: House) -> None:
+    """They were stored so shortly before that a search does not see them; behind them one is being written."""
+    events = events_of(house.queue())
+    for number in range(1, 13):
+        await events.publish("order.paid", number, mode="durable")
+    (being_written,) = (await events.read(10, 1)).events
+    await events.log.events.remove([being_written])
+    events.log.events = Lagging(events.log.events, range(2, 10))  # type: ignore[assignment]
+    read, after = list[Any](), 0
+    while (page := await events.read(after, 3)).events:
+        assert page.next == page.events[-1].number
+        read += [event.payload.value for event in page.events]
+        after = page.next
+        assert page.has_more == (after < 10)
+    assert read == list(range(1, 11))

@@ -105,6 +105,26 @@ async def test_one_process_brings_them_and_another_goes_on_when_it_is_gone(any_h
     assert route.call_count == 2
 
 
+@respx.mock
+async def test_who_was_taken_for_gone_leaves_the_rest_to_the_other_one(any_house: House) -> None:
+    """A process that stood still: what it was bringing then comes twice, and nothing after that."""
+    first, second = (shop(any_house, webhook_url=URL) for _ in range(2))
+    brought: list[str] = []
+
+    async def take(request: httpx.Request) -> httpx.Response:
+        brought.append(json.loads(request.content)["name"])
+        if len(brought) == 1:
+            any_house.clock.advance(200)
+            assert await second.events.deliver() == 3
+        return httpx.Response(200)
+
+    respx.post(URL).mock(side_effect=take)
+    for name in ("a", "b", "c"):
+        await publish(first, name)
+    assert await first.events.deliver() == 1
+    assert brought == ["a", "a", "b", "c"]
+
+
 class Bridge:
     """A plugin to some broker."""
 
