@@ -10,6 +10,7 @@ from typing import Any
 from mahavishnu.cli.output import TEXT, brief, escape_controls, for_people, moment, print_block, print_line, print_table
 from mahavishnu.cli.times import instant_and_distance, is_past, when
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
+from mahavishnu.model.queues import has_items
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
@@ -102,6 +103,8 @@ def _state_of_open(letter: Letter) -> str:
         return "needs you: no retry can help"
     if letter.get("waiting_for"):
         return str(letter["waiting_for"]) if letter.get("adapter") else "needs you: it names no adapter"
+    if has_items(letter.get("namespace") or "", letter.get("queue") or "-") and is_past(due):
+        return "waits to be leased"
     if not for_people():
         return f"retries at {moment(due)}"
     return f"retry due {when(due)}" if is_past(due) else f"retries {when(due)}"

@@ -211,8 +211,8 @@ class UnworkableLetter(MahavishnuError):
 class NoSuchLetter(MahavishnuError, LookupError):
     """There is no letter under this key."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"there is no letter {key!r}")
+    def __init__(self, key: str, what: str | None = None) -> None:
+        super().__init__(what or f"there is no letter {key!r}")
         self.key = key
 
 

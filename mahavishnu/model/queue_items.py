@@ -25,7 +25,7 @@ from mahavishnu.model.letter_parts import (
     SourceKind,
     Version,
 )
-from mahavishnu.model.queues import OnDead, QueueDefinition, items_namespace
+from mahavishnu.model.queues import OnDead, QueueDefinition, has_items, items_namespace
 from mahavishnu.model.tombstones import delete
 
 BY_QUEUE = "queue"  # who moves and deletes what died
@@ -159,6 +159,11 @@ def status_of(letter: DeadLetter, now: datetime) -> ItemStatus:
         return ItemStatus.DEAD
     waits = letter.due_at is None or letter.due_at > now
     return ItemStatus.FAILED if waits and (letter.retry_count or letter.due_at is None) else ItemStatus.PENDING
+
+
+def is_item(letter: DeadLetter) -> bool:
+    """Whether the letter is an item of a named queue."""
+    return has_items(letter.namespace, letter.queue)
 
 
 def is_expired(letter: DeadLetter, now: datetime) -> bool:

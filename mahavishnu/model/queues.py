@@ -156,6 +156,16 @@ def items_namespace(namespace: str, queue: str) -> str:
     return f"{namespace}{OF_QUEUE}{queue}"
 
 
+def has_items(namespace: str, queue: str) -> bool:
+    """Whether what is in this queue of this namespace are items of a named queue. Without a `queue`: in all of it.
+
+    >>> has_items("default@orders", "orders"), has_items("default", "orders")
+    (True, False)
+    """
+    own, mark, name = namespace.rpartition(OF_QUEUE)
+    return bool(own and mark) and queue in (name, "")
+
+
 def require_queue_name(name: Any, namespace: str) -> str:
     """The name, if a queue of the namespace can have it. Raises InvalidOption."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):

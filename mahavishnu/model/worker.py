@@ -12,6 +12,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, Version
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
+from mahavishnu.model.queues import has_items
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 REMOTE_LIVES_SECONDS = 300.0
@@ -147,8 +148,9 @@ class WaitingLetters:
 
 
 def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker]) -> list[WaitingLetters]:
-    """Those of the waiting letters that none of the live workers can run, most letters first."""
-    left = [each for each in waiting if not any(worker.may_run(each) for worker in workers)]
+    """Those of the waiting letters that none of the live workers can run, most letters first; items are leased."""
+    letters = [each for each in waiting if not has_items(each.namespace, each.queue)]
+    left = [each for each in letters if not any(worker.may_run(each) for worker in workers)]
     return sorted(left, key=lambda each: (-each.count, each.adapter or "", each.queue))
 
 

@@ -78,7 +78,8 @@ class QueueLetters:
         if letter is None or letter.entry_id != id:
             letter = await self._find(queue, id)  # one that came from elsewhere is kept under where it came from
         if letter is None or letter.is_deleted:
-            raise NoSuchLetter(f"{queue}/{id}")
+            what = f"queue {queue!r:.80} has no item {id!r:.220}: give its whole id, as the list of its items has it"
+            raise NoSuchLetter(f"{queue}/{id}", what)
         return letter
 
     async def _find(self, queue: str, id: str) -> DeadLetter | None:

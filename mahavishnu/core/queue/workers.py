@@ -15,6 +15,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.queue_items import is_item
 from mahavishnu.model.worker import (
     LIVES_SECONDS,
     WaitingLetters,
@@ -102,8 +103,9 @@ def _why_unfit(letter: DeadLetter) -> str | None:
 
 
 def _is_retried(letter: DeadLetter) -> bool:
-    """Whether it waits for a run that comes by itself."""
-    return letter.status is DeadLetterStatus.PENDING and letter.due_at is not None and letter.is_open
+    """Whether it waits for a run that comes by itself: an item of a named queue does not, workers lease it."""
+    waits = letter.status is DeadLetterStatus.PENDING and letter.due_at is not None and letter.is_open
+    return waits and not is_item(letter)
 
 
 class Workers:

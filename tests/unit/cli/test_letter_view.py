@@ -91,6 +91,8 @@ def test_a_state_says_who_has_to_act(monkeypatch: pytest.MonkeyPatch) -> None:
     lonely = {"next_retry_at": "2026-01-01T12:00:00.000Z", "waiting_for": "waiting for a worker that has 'invoice'"}
     assert state_of({**letter, **lonely, "adapter": "invoice"}) == lonely["waiting_for"]
     assert state_of({**letter, **lonely, "adapter": None}) == "needs you: it names no adapter"
+    item = {"next_retry_at": "2026-01-01T12:00:00.000Z", "namespace": "default@q", "queue": "q"}
+    assert state_of({**letter, **item}) == "waits to be leased"
     monkeypatch.setenv("COLUMNS", "80")  # for somebody's eyes
     for seconds, words in (
         (59, "retries in 59s"),

@@ -7,7 +7,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
 from mahavishnu.model import queue_items
-from mahavishnu.model.errors import MahavishnuError, StoreUnavailable
+from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
@@ -251,6 +251,25 @@ async def test_items_come_in_and_go_out_while_the_primary_store_is_away(house: H
     items = (await queue.queues.items("q")).items
     assert [(each.payload, each.failure_count) for each in items] == [("before", 0), ("left", 1)]
     assert (await queue.queues.item("q", done.item.id)).status == "completed"
+
+
+async def test_an_item_waits_for_no_worker_that_runs_letters(house: House) -> None:
+    """It is leased; nobody has to name an adapter for it. Who does not give its whole id is told so."""
+    queue = house.queue()
+    await queue.queues.create("q")
+    made = await queue.queues.produce("q", 1)
+    letters = await queue.in_namespace("default@q").list_tasks()
+    assert [letter.entry_id for letter in letters] == [made.id]
+    assert await queue.workers.why_each_waits(letters) == [None]
+    await queue.queues.create("dead")
+    await queue.queues.update("q", dead_queue="dead")
+    (lease,) = await queue.queues.lease("q", "w")
+    await queue.queues.retry("q", made.id, lease.token, error="no stock", dead=True)
+    house.clock.advance(600)
+    for where in ("*", "default@dead"):
+        assert (await queue.in_namespace(where).workers.numbers())["due_without_worker"] == {}
+    with pytest.raises(NoSuchLetter, match=f"queue 'q' has no item '{made.id[:8]}': give its whole id"):
+        await queue.queues.drop("q", made.id[:8])
 
 
 @pytest.mark.parametrize("fault", ["corrupt", "item_failed"])
