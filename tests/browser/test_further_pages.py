@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import expect
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.testing import ManualClock
@@ -28,7 +29,7 @@ PAGES = [
     "archive/letters/{archived}",
     "audit",
     "plugins",
-    "settings",
+    "settings?q=retention",
 ]
 Workshop = tuple[Site, dict[str, str]]
 
@@ -51,3 +52,29 @@ async def test_axe_finds_nothing_in_light_dark_and_on_a_phone(workshop: Workshop
             assert await look.page.locator("main h1").count() == 1, path
             await require_no_faults(look, "light", 1440)
             await require_no_faults(look, "dark", 390)
+
+
+async def test_a_halted_run_is_fixed_by_another_one_with_keys_and_without_scripts(open_page: Open) -> None:
+    clock = ManualClock(NIGHT)
+    dlq = make_workshop(clock)
+    ids = await fill_workshop(dlq, clock)
+    async with served(dlq, clock) as site:
+        async with open_page(site.url) as look:
+            page = look.page
+            await page.keyboard.press("g")
+            await page.keyboard.press("r")
+            await expect(page.locator("h1")).to_have_text("1 bulk run waits for somebody")
+            await page.keyboard.press("j")
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#news")).to_contain_text("7 of 31 letters failed again")
+        async with open_page(f"{site.url}/runs/{ids['halted']}", java_script_enabled=False) as look:
+            page = look.page
+            await page.get_by_label("both").check()
+            await page.get_by_label("Path").first.fill("customer.country")
+            await page.get_by_label("New value, as JSON").first.fill('"SE"')
+            await page.get_by_role("button", name="Show what it would do").click()
+            await expect(page.locator("#fix .diff ins").first).to_contain_text('"SE"')
+            await page.get_by_role("button", name="Start with the first wave").click()
+            await expect(page.get_by_text("Another fix is tried.")).to_be_visible()
+            await page.get_by_role("link", name="The run before").click()
+            await expect(page.locator("#news")).to_contain_text("It was cancelled")

@@ -33,7 +33,7 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers say `Origin: null` of our own forms
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }

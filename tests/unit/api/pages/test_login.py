@@ -186,7 +186,7 @@ async def test_a_page_cannot_be_framed_and_runs_nothing_of_others(guarded_api: A
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
         assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
-        assert (headers["referrer-policy"], headers["cross-origin-opener-policy"]) == ("no-referrer", "same-origin")
+        assert (headers["referrer-policy"], headers["cross-origin-opener-policy"]) == ("same-origin", "same-origin")
 
 
 # --- keys
