@@ -92,6 +92,11 @@ class Frame:
         return self.actor.role >= Role.ADMIN
 
     @property
+    def sees_payloads(self) -> bool:
+        """Whether who looks may see what letters and tasks were given."""
+        return self.actor.principal is None or self.actor.principal.sees_payloads
+
+    @property
     def who(self) -> str:
         """Who looks, in words."""
         if self.actor.name == ANONYMOUS:
