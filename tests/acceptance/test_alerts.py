@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from datetime import timedelta
+from pathlib import Path
 
 from mahavishnu.model.alerts import HELD
 from tests.acceptance.alert_node import app_on
@@ -59,3 +61,22 @@ async def test_a_process_that_is_killed_after_writing_is_followed_by_another_one
             assert await other.dlq.alerts.run() == 1
             assert await other.dlq.alerts.run() == 0
         assert [body["id"] for body in hook.bodies] == [body["id"] for body in silent.bodies]
+
+
+async def test_a_server_writes_notices_into_its_log(tmp_path: Path) -> None:
+    """Also as text, where it is otherwise silent: a notice that counts as told can be read somewhere."""
+    store = f"sqlite:///{tmp_path}/letters.db"
+    async with app_on(store, "http://127.0.0.1:1") as app:
+        await app.dlq.enqueue("wf", {"n": 1}, [], "KeyError: 'currency'", max_retries=0)
+    settings = {"DLQ_STORE_URL": store, "ALERTS__LOG": "true", "SERVER__PORT": "0"}
+    environment = {**os.environ, **{f"MAHAVISHNU_{name}": value for name, value in settings.items()}}
+    command = [sys.executable, "-m", "mahavishnu", "serve"]
+    server = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, env=environment, stderr=PIPE, stdout=PIPE)
+    assert server.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            while b"FIRING: KeyError" not in (line := await server.stderr.readline()):
+                assert line, "it has ended"
+    finally:
+        server.terminate()
+        await server.wait()

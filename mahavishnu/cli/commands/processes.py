@@ -67,8 +67,9 @@ def serve(
     hang_ups = _note_hang_ups() if app else []
     found = import_app(app, session_of(context)) if app else None
     settings = found.config if found else session_of(context).settings
-    if log_format_of(settings, log_format) == "json":
-        configure_logging("json")
+    form = log_format_of(settings, log_format)
+    if form == "json" or settings.alerts.log:  # as text it only prints where it listens, unless somebody reads the log
+        configure_logging(form)
     listening = open_listener(settings, host, port)
     for path, count in other_local_files(settings).items():
         print_notice(describe_file(path, count))
