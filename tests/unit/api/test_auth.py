@@ -197,6 +197,10 @@ async def test_without_tokens_requests_of_other_sites_are_refused(api: ApiHarnes
     letter = await api.dlq.get_task("wf")
     assert letter is not None and letter.is_open
     assert (await api.get("/dlq", headers={"Origin": "http://localhost"})).status_code == 200
+    own_form = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}  # what Chromium says of our pages
+    assert (await api.get("/dlq", headers=own_form)).status_code == 200
+    other = {"Origin": "null", "Sec-Fetch-Site": "cross-site"}
+    assert (await api.get("/dlq", headers=other)).status_code == 403
 
 
 def test_an_address_that_others_reach_is_refused_without_tokens() -> None:
