@@ -600,3 +600,32 @@ async def test_a_letter_that_was_done_and_is_restored_is_run_again(house: House)
 
     assert effects == dict.fromkeys(STEPS, 2)
     assert await shop.app.dlq.list_tasks() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "ran"), [({}, {"one 5": 1, "two 5": 1}), ({"metadata": {}}, {"one 5": 1, "one 7": 1, "two 7": 1})]
+)
+async def test_an_edit_reaches_what_has_not_ended(house: House, more: dict[str, Any], ran: dict[str, int]) -> None:
+    """Or all of it, where it takes the record of what has ended away."""
+    app, effects, fails = house.app(), Counter[str](), [True]
+
+    def one(amount: int) -> int:
+        effects[f"one {amount}"] += 1
+        return amount
+
+    def two(amount: int) -> None:
+        if fails:
+            raise ConnectionError("refused")
+        effects[f"two {amount}"] += 1
+
+    @app.workflow(name="pay", key="order", track=True)
+    async def pay(order: str, amount: int) -> None:
+        await app.lifecycle.step("two", two, await app.lifecycle.step("one", one, amount))
+
+    with pytest.raises(ConnectionError):
+        await pay("A", 5)
+    await app.dlq.letters.edit("pay:A", task={"order": "A", "amount": 7}, **more)
+    fails.clear()
+    house.clock.advance(3600)
+    await app.dlq.run_due()
+    assert effects == ran
