@@ -252,5 +252,5 @@ class Archive:
         reader = ArchiveReader(self._context)
         lines = await reader.find_lines(name, queue)
         if not lines:
-            raise NoSuchLetter(name)
+            raise NoSuchLetter(name, f"the archive has no letter {name!r:.220}")
         return max(lines, key=lambda line: line.copy.closed_at)

@@ -47,7 +47,7 @@ def test_one_is_shown_and_put_back(run: Run, archived: str) -> None:
     assert restored.out == "wf_1 is back: completed, manually_resolved\n"
     assert run("dlq", "show", "wf_1").code == 0
     again = run("archive", "restore", "wf_1")
-    assert (again.code, "there is no letter 'wf_1'" in again.err) == (3, True)
+    assert (again.code, "the archive has no letter 'wf_1'" in again.err) == (3, True)
     assert run("archive", "run", "--days", "0", "--json").code == 0
 
 

@@ -124,7 +124,7 @@ async def test_show_has_the_letter_and_all_that_went_with_it(any_house: House) -
         case = await queue.archive.show(name)
         assert case.letter == letter
         assert ([each.generation for each in case.former], len(case.revisions)) == ([1], 2)
-    with pytest.raises(NoSuchLetter):
+    with pytest.raises(NoSuchLetter, match="the archive has no letter"):
         await queue.archive.show("other")
 
 
