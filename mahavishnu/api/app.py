@@ -20,6 +20,7 @@ from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
+from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
     alerts,
@@ -163,6 +164,7 @@ def create_app(
         shared=SHARED,
         endless=STREAMS,
     )
+    api.add_middleware(ForgetAfterChanges, reads=api.state.console.recent)
     api.add_middleware(ProblemPages, console=api.state.console)
     _document(api)
     return api

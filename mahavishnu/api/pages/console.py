@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import secrets
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import jinja2
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -16,14 +19,17 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Role
-from mahavishnu.api.middleware import SharedReads
+from mahavishnu.api.auth import Actor, Role, get_own_queue
 from mahavishnu.api.pages import words
-from mahavishnu.api.pages.frame import Frame, Link, Numbers, Said, local_path, root_from
+from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
+from mahavishnu.api.pages.recent_reads import Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.errors import MahavishnuError
 
+R = TypeVar("R")
+log = logging.getLogger(__name__)
 HTML = "text/html; charset=utf-8"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -39,6 +45,8 @@ HEADERS: Mapping[str, str] = {
 }
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SAID = "mahavishnu_said"
+KEY_MARK = secrets.token_hex(16)  #: stands in views for an idempotency key: each page gets one of its own
+_TOKEN = secrets.token_hex(16)  # stands in shared texts for the proof of a form
 _MOST_SAID = 3000  # bytes that a cookie may have
 
 
@@ -50,12 +58,26 @@ class Console:
     ) -> None:
         """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
-        self.numbers = Numbers(dlq, links)
-        self.reads = SharedReads[Any]()  #: what several people look at is read once for all who ask at the same time
+        self.recent = RecentReads(dlq.clock)
         self._said = URLSafeSerializer([*reversed(keys)], salt="mahavishnu said")
 
-    async def show(self, request: Request, template: str, view: Any, *, status: int = 200) -> Response:
-        """A page. `view` is what its template shows; the template finds the rest in `frame`."""
+    async def read(
+        self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[R]], *more: Hashable
+    ) -> Recent[R]:
+        """What a read of this queue gives, a few seconds old at most; shared by all who see the same.
+
+        `more` is what the read depends on beside the queue.
+        """
+        actor: Actor = request.scope["actor"]
+        return await self.recent.get((read, dlq.namespace, actor.sees, *more), partial(read, dlq))
+
+    async def show(
+        self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
+    ) -> Response:
+        """A page. `view` is what its template shows; the template finds the rest in `frame`.
+
+        A view that is made of nothing but what was `recent`ly read becomes a text once for all who see the same.
+        """
         said = self._take_said(request)
         actor: Actor = request.scope.get("actor") or Actor("anybody", Role.NOBODY)
         known = actor.role >= Role.VIEWER
@@ -67,13 +89,19 @@ class Console:
             actor=actor,
             session=request.scope.get("session"),
             health=health,
-            now=self._dlq.clock.now(),
+            now=(now := self._dlq.clock.now()),
+            as_of=recent.at if recent else now,
             namespace=self._dlq.namespace,
             links=self._links if known else (),
-            numbers=await self.numbers.get() if known and health and health.status != "down" else {},
+            numbers=await self._numbers(request) if known and health and health.status != "down" else {},
             said=said,
         )
-        text = render(template, view=view, frame=frame)
+        if recent is None or said is not None or status != 200:
+            text = render(template, view=view, frame=frame)
+        else:
+            text = _shared_text(recent, template, view, frame)
+        if recent is not None:
+            text = text.replace(KEY_MARK, secrets.token_urlsafe(16))
         response = Response(text.encode("utf-8", "replace"), status, {**HEADERS, "Vary": "Accept"}, HTML)
         if said is not None:
             response.delete_cookie(_SAID, path="/", httponly=True, samesite="lax")
@@ -81,7 +109,6 @@ class Console:
 
     def go(self, request: Request, path: str, said: Said | None = None) -> Response:
         """After a change: lead the browser to a local path, and have that page say what was done."""
-        self.numbers.forget()
         place = root_from(local_path(request)) + path.removeprefix("/")
         response = Response(None, 303, {"Location": place})
         if said is not None:
@@ -92,6 +119,25 @@ class Console:
                     samesite="lax",
                 )  # fmt: skip
         return response
+
+    async def _numbers(self, request: Request) -> Mapping[str, Number]:
+        """The numbers of the navigation by the path of their page; what is not known is left out."""
+        dlq = await get_own_queue(request)
+        counted = [link for link in self._links if link.number is not None]
+        numbers = await asyncio.gather(*(self._number(request, dlq, link) for link in counted))
+        return {link.path: number for link, number in zip(counted, numbers, strict=True) if number is not None}
+
+    async def _number(self, request: Request, dlq: DeadLetterQueue, link: Link) -> Number | None:
+        number = link.number
+        assert number is not None
+        try:
+            if isinstance(number, NumberIn):
+                found = await self.read(request, dlq, number.read)
+                return number.find(found.value, dlq.clock.now())
+            return (await self.read(request, dlq, number)).value
+        except MahavishnuError as problem:
+            log.debug("the number of %s is not known: %s", link.path, problem)
+            return None
 
     def _take_said(self, request: Request) -> Said | None:
         cookie = request.cookies.get(_SAID)
@@ -109,9 +155,22 @@ def console_of(request: Request) -> Console:
     return console
 
 
-async def show(request: Request, template: str, view: Any, *, status: int = 200) -> Response:
+async def show(
+    request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
+) -> Response:
     """A page of a view: what the handler of a page returns."""
-    return await console_of(request).show(request, template, view, status=status)
+    return await console_of(request).show(request, template, view, status=status, recent=recent)
+
+
+def _shared_text(recent: Recent[Any], template: str, view: Any, frame: Frame) -> str:
+    """The page for this frame, from a text in which stands a mark for what only this one may know, and for the time."""
+    own, now = frame.session, frame.as_of
+    same = replace(frame, now=now, session=None if own is None else replace(own, id="", until=now, form_token=_TOKEN))
+    text = recent.text((template, same), lambda: render(template, view=view, frame=same))
+    if own is not None:
+        text = text.replace(_TOKEN, own.form_token)
+    mark = 'name="server-time" content="'
+    return text.replace(f"{mark}{words.instant(now)}", f"{mark}{words.instant(frame.now)}", 1)
 
 
 def render(template: str, **values: Any) -> str:

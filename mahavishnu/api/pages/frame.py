@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 
 from starlette.requests import Request
 
 from mahavishnu.api.auth import ANONYMOUS, Actor, Role
 from mahavishnu.api.sessions import Session
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.stores.base import Health
-
-log = logging.getLogger(__name__)
-NUMBERS_LAST = timedelta(seconds=2)  # the navigation may be behind by so much: each page shows its own numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +28,14 @@ Count = Callable[[DeadLetterQueue], Awaitable[Number | None]]
 
 
 @dataclass(frozen=True, slots=True)
+class NumberIn:
+    """A number that stands in what a page reads anyway: `read` is done once for the page and the navigation."""
+
+    read: Callable[[DeadLetterQueue], Awaitable[Any]]
+    find: Callable[[Any, datetime], Number | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """A page in the navigation. `first`: also among the few of a phone; `number` says how much there is."""
 
@@ -41,7 +44,7 @@ class Link:
     section: str
     first: bool = False
     key: str | None = None  #: that leads here after `g`
-    number: Count | None = None
+    number: Count | NumberIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class Frame:
     session: Session | None
     health: Health | None
     now: datetime
+    as_of: datetime  #: what the page shows was read then
     namespace: str
     links: Sequence[Link]
     numbers: Mapping[str, Number]
@@ -102,43 +106,6 @@ class Frame:
         if self.actor.name == ANONYMOUS:
             return "no login needed"
         return f"{self.actor.name}, {self.actor.role.name.lower()}"
-
-
-class Numbers:
-    """The numbers of the navigation, read at most every two seconds, however many pages are shown."""
-
-    def __init__(self, dlq: DeadLetterQueue, links: Sequence[Link]) -> None:
-        self._dlq, self._links = dlq, links
-        self._known: Mapping[str, Number] = {}
-        self._read_at: datetime | None = None
-        self._reading: asyncio.Task[None] | None = None
-
-    async def get(self) -> Mapping[str, Number]:
-        """The numbers by the path of their page; what is not known is left out."""
-        now = self._dlq.clock.now()
-        if self._read_at is None or not timedelta() <= now - self._read_at < NUMBERS_LAST:
-            if self._reading is None or self._reading.done():
-                self._reading = asyncio.create_task(self._read(now))
-            await asyncio.shield(self._reading)
-        return self._known
-
-    def forget(self) -> None:
-        """Read them again next time: something was done."""
-        self._read_at = None
-
-    async def _read(self, now: datetime) -> None:
-        counted = [link for link in self._links if link.number is not None]
-        numbers = await asyncio.gather(*(self._count(link) for link in counted))
-        self._known = {link.path: number for link, number in zip(counted, numbers, strict=True) if number is not None}
-        self._read_at = now
-
-    async def _count(self, link: Link) -> Number | None:
-        assert link.number is not None
-        try:
-            return await link.number(self._dlq)
-        except MahavishnuError as problem:
-            log.debug("the number of %s is not known: %s", link.path, problem)
-            return None
 
 
 def local_path(request: Request) -> str:

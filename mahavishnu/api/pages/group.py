@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.console import KEY_MARK, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.overview import read_or_none
@@ -95,7 +95,15 @@ class GroupPageView:
 @router.get("/groups/{fingerprint}")
 async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """Why its letters failed, and what to do about it."""
-    return await _show(request, dlq, await dlq.groups.get(decode_id(fingerprint)), Fix())
+    name = decode_id(fingerprint)
+
+    async def read() -> GroupPageView:
+        before = dlq.clock.now().isoformat()
+        group, common = await asyncio.gather(dlq.groups.get(name), _commonalities(dlq, name))
+        return await _view(dlq, group, Fix(before=before), common, KEY_MARK)
+
+    found = await console_of(request).recent.get(("group", dlq.namespace, actor.sees, name), read)
+    return await show(request, "group.html", found.value, recent=found)
 
 
 @router.post("/groups/{fingerprint}")
@@ -172,17 +180,27 @@ async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, f
 
 
 async def _show(request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, status: int = 200) -> Response:
-    reads, name = console_of(request).reads, group.fingerprint
-    samples, common = await asyncio.gather(
-        read_or_none(_samples(dlq, group)),
-        reads.get(("common", dlq.namespace, name), lambda: read_or_none(dlq.groups.commonalities(name))),
-    )
-    failure = _failure_of(samples[0], name) if samples else None
-    trace = split_traceback((failure and failure.traceback) or "", is_own_code)
+    """The group with a fix as it is written so far."""
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
-    view = GroupPageView(group, samples, failure, trace, common, fix, secrets.token_urlsafe(16))
+    name, actor = group.fingerprint, request.scope["actor"]
+    key = ("common", dlq.namespace, actor.sees, name)
+    common = await console_of(request).recent.get(key, lambda: _commonalities(dlq, name))
+    view = await _view(dlq, group, fix, common.value, secrets.token_urlsafe(16))
     return await show(request, "group.html", view, status=status)
+
+
+async def _view(
+    dlq: DeadLetterQueue, group: GroupView, fix: Fix, common: GroupCommonalities | None, key: str
+) -> GroupPageView:
+    samples = await read_or_none(_samples(dlq, group))
+    failure = _failure_of(samples[0], group.fingerprint) if samples else None
+    trace = split_traceback((failure and failure.traceback) or "", is_own_code)
+    return GroupPageView(group, samples, failure, trace, common, fix, key)
+
+
+async def _commonalities(dlq: DeadLetterQueue, name: str) -> GroupCommonalities | None:
+    return await read_or_none(dlq.groups.commonalities(name))
 
 
 async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLetter]:

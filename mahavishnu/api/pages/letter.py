@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -243,12 +245,15 @@ async def _show(
     request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft = Draft(), *, status: int = 200
 ) -> Response:
     place = request.query_params.get("failure", "")
+    actor: Actor = request.scope["actor"]
     failures = letter.failures
     failure = failures[int(place)] if place.isdecimal() and int(place) < len(failures) else None
     failure = failure or (failures[-1] if failures else None)
     waiting = await read_or_none(dlq.workers.why_each_waits([letter]))
     page = await read_or_none(dlq.audit.list(subject=f"letter:{letter.key}", limit=MOST_ENTRIES))
     entries = None if page is None else page.items
+    key = ("beside", actor.sees, letter.key)
+    beside = await console_of(request).recent.get(key, partial(_beside, dlq, letter))
     now = dlq.clock.now()
     view = LetterView(
         letter,
@@ -259,12 +264,21 @@ async def _show(
         steps_of(letter, entries or ()),
         entries,
         await read_or_none(dlq.letters.revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)),
-        await read_or_none(_siblings(dlq, letter)),
-        await read_or_none(dlq.letters.contrasts(letter.task_id, namespace=letter.namespace, queue=letter.queue)),
+        *beside.value,
         secrets.token_urlsafe(16),
         draft,
     )
     return await show(request, "letter.html", view, status=status)
+
+
+async def _beside(
+    dlq: DeadLetterQueue, letter: DeadLetter
+) -> tuple[Sequence[DeadLetter] | None, LetterContrasts | None]:
+    """What other letters say of this one: many are read for it, and they hardly change."""
+    return await asyncio.gather(
+        read_or_none(_siblings(dlq, letter)),
+        read_or_none(dlq.letters.contrasts(letter.task_id, namespace=letter.namespace, queue=letter.queue)),
+    )
 
 
 async def _siblings(dlq: DeadLetterQueue, letter: DeadLetter) -> Sequence[DeadLetter]:

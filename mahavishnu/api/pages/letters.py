@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -102,12 +103,21 @@ async def letters_page(
             params.model_copy(update={"q": q}), dlq.clock.now(), limit=params.limit, sort=SORTS[params.sort]
         )
         after = None if params.cursor is None else Cursor.parse(params.cursor)
-        page = await dlq.letters.find(query, after, most_bytes=PAGE_BYTES)
+
+        async def read() -> LettersView:
+            page, count, saved = await asyncio.gather(
+                dlq.letters.find(query, after, most_bytes=PAGE_BYTES),
+                dlq.search.count(query),
+                read_or_none(dlq.views.list()),
+            )
+            return LettersView(q, params, page, count, None, saved or ())
+
+        key = ("letters", dlq.namespace, actor.sees, q, params.model_dump_json())
+        found = await console_of(request).recent.get(key, read)
     except InvalidQuery as problem:
         saved = await read_or_none(dlq.views.list()) or ()
         return await show(request, "letters.html", LettersView(q, params, None, None, str(problem), saved), status=422)
-    count, saved = await dlq.search.count(query), await read_or_none(dlq.views.list()) or ()
-    return await show(request, "letters.html", LettersView(q, params, page, count, None, saved))
+    return await show(request, "letters.html", found.value, recent=found)
 
 
 @router.post("/letters/views")

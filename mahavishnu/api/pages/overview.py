@@ -13,6 +13,7 @@ from starlette.responses import Response
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link
 from mahavishnu.api.pages.guide import Guide, guide_to
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.pages.words import plural
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -89,26 +90,35 @@ class OverviewView:
 
 async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     """The start page."""
+    await dlq.open()
     console = console_of(request)
-    view = await console.reads.get(("overview", dlq.namespace), lambda: read_overview(dlq))
+    groups, others = await asyncio.gather(
+        console.read(request, dlq, read_groups), console.read(request, dlq, _read_others)
+    )
+    needs = rank_needs(groups.value.items, dlq.clock.now()) if groups.value else ()
+    view = replace(others.value, groups=groups.value, needs=needs)
     if console.first_fix is not None and view.groups is not None:
         view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
-    return await show(request, "overview.html", view)
+    newest: Recent[Any] = groups if groups.at > others.at else others  # its texts are those that show both
+    recent = replace(newest, at=min(groups.at, others.at))
+    return await show(request, "overview.html", view, recent=recent)
 
 
-async def read_overview(dlq: DeadLetterQueue) -> OverviewView:
-    """All that the start page shows."""
-    await dlq.open()
-    groups, numbers, workers, runs, stale, trend = await asyncio.gather(
-        read_or_none(dlq.groups.list(limit=MOST_RANKED)),
+async def read_groups(dlq: DeadLetterQueue) -> GroupPage | None:
+    """The groups with most letters, for the start page and the navigation."""
+    return await read_or_none(dlq.groups.list(limit=MOST_RANKED))
+
+
+async def _read_others(dlq: DeadLetterQueue) -> OverviewView:
+    """The start page without groups."""
+    numbers, workers, runs, stale, trend = await asyncio.gather(
         read_or_none(dlq.get_statistics()),
         read_or_none(dlq.workers.list()),
         read_or_none(_runs(dlq)),
         read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
         read_or_none(dlq.trends.by_hour()),
     )
-    needs = rank_needs(groups.items, dlq.clock.now()) if groups else ()
-    return OverviewView(groups, needs, numbers, workers, runs, stale, trend)
+    return OverviewView(None, (), numbers, workers, runs, stale, trend)
 
 
 async def read_or_none(read: Awaitable[T]) -> T | None:

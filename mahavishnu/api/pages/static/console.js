@@ -41,11 +41,11 @@
   };
 
   // --- live: one connection, and at most one request a second while the page is seen
-  const QUIET = 20000;
+  const QUIET = 20000, LASTS = 6000; // a page may show what was read five seconds before
   const live = () => {
     const holder = document.getElementById("live");
     if (!holder || !window.EventSource) return;
-    let timer = null, last = 0, stale = false, lostSince = null;
+    let timer = null, again = null, last = 0, stale = false, lostSince = null;
     const refresh = () => {
       timer = null;
       if (document.hidden) { stale = true; return; }
@@ -57,6 +57,8 @@
     const source = new EventSource(holder.dataset.events);
     for (const name of ["letter", "group", "run", "many", "degraded"]) source.addEventListener(name, () => {
       changed();
+      clearTimeout(again);
+      again = setTimeout(changed, LASTS); // what the page got just now may have been read before the change
       document.dispatchEvent(new CustomEvent("mahavishnu:" + name));
     });
     source.onopen = () => { if (lostSince) changed(); lostSince = null; lost.hidden = true; };

@@ -1,0 +1,109 @@
+"""What many look at: read once for all of them, shown for a few seconds, and renewed while somebody looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
+from mahavishnu.model.clock import Clock
+
+R = TypeVar("R")
+RENEWED_AFTER = timedelta(seconds=2)
+LASTS = timedelta(seconds=5)  # after which nobody is shown it any more
+MOST_PAGES = 20  # texts for one answer: of people with different names
+MOST_KEPT = 100  # answers
+_READING_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Recent(Generic[R]):
+    """What was read, and when the reading began: it is true as of then."""
+
+    value: R
+    at: datetime
+    pages: list[tuple[Any, str]] = field(default_factory=list, compare=False)  #: texts of pages that show it
+
+    def text(self, frame: Any, render: Callable[[], str]) -> str:
+        """The text of the page that shows this within the frame: made once for equal frames."""
+        for other, text in self.pages:
+            if other == frame:
+                return text
+        text = render()
+        if len(self.pages) < MOST_PAGES:
+            self.pages.append((frame, text))
+        return text
+
+
+class RecentReads:
+    """Answers of reads that cost the store much, each for all who ask for the same.
+
+    After two seconds an answer is renewed beside those who look; after five nobody gets it, and who asks waits.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[Hashable, Recent[Any]] = {}
+        self._reading: dict[Hashable, asyncio.Task[Recent[Any]]] = {}
+
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
+        """What `read` gives, or has given lately under this key. Raises what it raises, where there is nothing lately.
+
+        The key has to say all that the answer depends on, also what the one who asks may see.
+        """
+        now = self._clock.now()
+        self._kept = {name: each for name, each in self._kept.items() if timedelta() <= now - each.at < LASTS}
+        kept = self._kept.get(key)
+        if kept is not None and now - kept.at < RENEWED_AFTER:
+            return kept
+        renewing = self._reading.get(key)
+        if renewing is None:
+            renewing = self._reading[key] = asyncio.ensure_future(self._read(key, read))
+            renewing.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
+        return kept if kept is not None else await asyncio.shield(renewing)
+
+    def forget(self) -> None:
+        """Something was done here: what was read before it, or is being read, is no answer to those who ask now."""
+        self._kept.clear()
+        self._reading.clear()  # they go on for those who wait already
+
+    async def _read(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
+        began, me = self._clock.now(), asyncio.current_task()
+        try:
+            found = Recent(await read(), began)
+            if self._reading.get(key) is me:
+                self._kept.pop(key, None)
+                self._kept[key] = found
+                while len(self._kept) > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+            return found
+        finally:
+            if self._reading.get(key) is me:
+                del self._reading[key]
+
+
+class ForgetAfterChanges:
+    """Around all of the server: whoever has changed something here sees it on the next page."""
+
+    def __init__(self, app: App, *, reads: RecentReads) -> None:
+        self._app, self._reads = app, reads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in _READING_METHODS:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_after(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._reads.forget()
+            await send(message)
+
+        await self._app(scope, receive, send_after)
+
+
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,133 @@
+"""Answers that many share: how old they may be, and that whoever changes something sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from mahavishnu.api.pages.recent_reads import RecentReads
+from mahavishnu.testing import ManualClock
+from tests.unit.api.conftest import ApiHarness, bearer
+from tests.unit.api.pages.reading import read
+from tests.unit.api.pages.test_login import log_in
+
+
+class Source:
+    """Something that is read; a read can be held up."""
+
+    def __init__(self) -> None:
+        self.value, self.reads = 0, 0
+        self.free, self.began, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.free.set()
+
+    async def read(self) -> int:
+        self.reads += 1
+        value = self.value
+        self.began.set()
+        await self.free.wait()
+        self.ended.set()
+        return value
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def test_all_who_ask_share_one_read(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+    found = await asyncio.gather(*(reads.get("a", source.read) for _ in range(20)))
+    assert (source.reads, {each.value for each in found}) == (1, {0})
+    await reads.get("b", source.read)
+    assert source.reads == 2
+
+
+async def test_an_old_answer_is_renewed_while_nobody_waits(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+    first = await reads.get("a", source.read)
+    source.value = 1
+    clock.advance(3)
+    source.free.clear()
+    source.ended.clear()
+    assert await reads.get("a", source.read) == first  # at once, although the read hangs
+    source.free.set()
+    await source.ended.wait()
+    renewed = await reads.get("a", source.read)
+    assert (renewed.value, renewed.at - first.at, source.reads) == (1, timedelta(seconds=3), 2)
+
+
+async def test_nobody_gets_what_is_older_than_five_seconds(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+    await reads.get("a", source.read)
+    source.value = 1
+    clock.advance(5)
+    assert (await reads.get("a", source.read)).value == 1
+
+
+async def test_a_read_that_began_before_a_change_answers_nobody_after_it(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+    source.free.clear()
+    before = asyncio.ensure_future(reads.get("a", source.read))
+    await source.began.wait()
+    source.began.clear()
+    source.value = 1
+    reads.forget()
+    after = asyncio.ensure_future(reads.get("a", source.read))
+    await source.began.wait()
+    source.free.set()
+    assert ((await before).value, (await after).value) == (0, 1)
+    assert (await reads.get("a", source.read)).value == 1
+
+
+async def test_a_read_that_fails_fails_for_those_who_wait(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+
+    failed = asyncio.Event()
+
+    async def fail() -> int:
+        failed.set()
+        raise OSError("no disk")
+
+    kept = await reads.get("a", source.read)
+    clock.advance(3)
+    assert await reads.get("a", fail) == kept  # still true as of then
+    await failed.wait()
+    clock.advance(3)
+    with pytest.raises(OSError, match="no disk"):
+        await reads.get("a", fail)
+    assert (await reads.get("a", source.read)).value == 0
+
+
+async def test_a_shared_text_has_the_proofs_of_whoever_looks(guarded_api: ApiHarness) -> None:
+    """Two logins of one person are shown one text, each with its own proof; so are two loads, each with its own key."""
+    proofs, keys = set(), set()
+    await guarded_api.dlq.enqueue("wf_1", {}, [], "card declined")
+    group = (await guarded_api.dlq.groups.list()).items[0].fingerprint
+    for _ in range(2):
+        await log_in(guarded_api)
+        page = await read(guarded_api, f"/groups/{group}")
+        proofs.add(_between(page, 'name="form_token" value="'))
+        keys |= {_between(page, 'name="idempotency_key" value="')}
+        again = await read(guarded_api, f"/groups/{group}")
+        keys |= {_between(again, 'name="idempotency_key" value="')}
+        assert _between(again, 'name="form_token" value="') in proofs
+        said = await guarded_api.client.post(
+            "/logout", data={"form_token": _between(again, 'name="form_token" value="')}
+        )
+        assert said.status_code == 303
+    assert (len(proofs), len(keys)) == (2, 4)
+
+
+async def test_what_somebody_has_done_is_on_their_next_page(guarded_api: ApiHarness) -> None:
+    """The clock stands still: nothing is renewed by itself."""
+    await guarded_api.dlq.enqueue("wf_1", {}, [], "card declined")
+    assert "wf_1" in await read(guarded_api, "/letters", "operator")
+    done = await guarded_api.client.post("/api/v1/dlq/wf_1/resolve", json={}, headers=bearer("operator"))
+    assert done.status_code == 200
+    assert "wf_1" not in await read(guarded_api, "/letters", "operator")
+
+
+def _between(text: str, start: str, end: str = '"') -> str:
+    return text.partition(start)[2].partition(end)[0]
