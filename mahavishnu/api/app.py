@@ -126,7 +126,7 @@ def create_app(
     api.state.provider = None if provider is None else Provider(provider, dlq.clock)
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
     api.state.describe_settings = describe_settings
-    api.state.live = events.LiveFeed(dlq)
+    api.state.live = events.LiveFeed(dlq, on_change=api.state.console.recent.outdate)
     for resource in (
         letters,
         contrasts,

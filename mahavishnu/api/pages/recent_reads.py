@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
@@ -13,6 +13,7 @@ from mahavishnu.model.clock import Clock
 
 R = TypeVar("R")
 RENEWED_AFTER = timedelta(seconds=2)
+AFTER_CHANGES = timedelta(seconds=1)  # so long an answer lasts where a change is known: many come at once
 LASTS = timedelta(seconds=5)  # after which nobody is shown it any more
 MOST_PAGES = 20  # texts for one answer: of people with different names
 MOST_KEPT = 100  # answers
@@ -48,6 +49,7 @@ class RecentReads:
         self._clock = clock
         self._kept: dict[Hashable, Recent[Any]] = {}
         self._reading: dict[Hashable, asyncio.Task[Recent[Any]]] = {}
+        self._changed_at = datetime.min.replace(tzinfo=UTC)
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
         """What `read` gives, or has given lately under this key. Raises what it raises, where there is nothing lately.
@@ -57,6 +59,8 @@ class RecentReads:
         now = self._clock.now()
         self._kept = {name: each for name, each in self._kept.items() if timedelta() <= now - each.at < LASTS}
         kept = self._kept.get(key)
+        if kept is not None and kept.at <= self._changed_at and now - kept.at >= AFTER_CHANGES:
+            kept = None
         if kept is not None and now - kept.at < RENEWED_AFTER:
             return kept
         renewing = self._reading.get(key)
@@ -64,6 +68,10 @@ class RecentReads:
             renewing = self._reading[key] = asyncio.ensure_future(self._read(key, read))
             renewing.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
         return kept if kept is not None else await asyncio.shield(renewing)
+
+    def outdate(self) -> None:
+        """Something has changed, here or elsewhere: what was read before is shown for a second, and then no more."""
+        self._changed_at = self._clock.now()
 
     def forget(self) -> None:
         """Something was done here: what was read before it, or is being read, is no answer to those who ask now."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
@@ -63,8 +63,14 @@ _END = LiveEvent("", "end", {})
 class LiveFeed:
     """Polls the store while there are listeners, and sends what changes to each of them."""
 
-    def __init__(self, dlq: DeadLetterQueue, pace: Clock | None = None) -> None:
-        """`pace` times the polls; it is not the clock of the letters, whose time may be another one."""
+    def __init__(
+        self, dlq: DeadLetterQueue, pace: Clock | None = None, on_change: Callable[[], None] | None = None
+    ) -> None:
+        """`pace` times the polls; it is not the clock of the letters, whose time may be another one.
+
+        `on_change` is called before listeners are told of changes.
+        """
+        self._on_change = on_change
         self._dlq = dlq
         self._pace = pace or SystemClock()
         self._others: dict[str, LiveFeed] = {}  # of other namespaces
@@ -80,7 +86,7 @@ class LiveFeed:
         if dlq.namespace == self._dlq.namespace:
             return self
         self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
-        return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace))
+        return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
     async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvent | None]:
         """All events from now on, or from shortly before `since`; None now and then while nothing changes.
@@ -139,6 +145,8 @@ class LiveFeed:
                     if self._degraded is None:
                         log.warning("live views cannot read the store: %s", problem)
                 changes += self._status_events(degraded)
+                if changes and self._on_change is not None:
+                    self._on_change()
                 for event in changes:
                     self._publish(event)
                 quiet = 0.0 if changes else quiet + POLL_SECONDS

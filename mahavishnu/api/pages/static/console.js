@@ -41,7 +41,7 @@
   };
 
   // --- live: one connection, and at most one request a second while the page is seen
-  const QUIET = 20000, LASTS = 6000; // a page may show what was read five seconds before
+  const QUIET = 20000, LASTS = 2000; // a page may show for a second what was read before a change
   const live = () => {
     const holder = document.getElementById("live");
     if (!holder || !window.EventSource) return;

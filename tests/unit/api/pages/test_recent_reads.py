@@ -66,6 +66,16 @@ async def test_nobody_gets_what_is_older_than_five_seconds(clock: ManualClock) -
     assert (await reads.get("a", source.read)).value == 1
 
 
+async def test_after_a_change_an_answer_from_before_lasts_a_second(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock)
+    await reads.get("a", source.read)
+    source.value = 1
+    reads.outdate()
+    assert (await reads.get("a", source.read)).value == 0
+    clock.advance(1)
+    assert (await reads.get("a", source.read)).value == 1
+
+
 async def test_a_read_that_began_before_a_change_answers_nobody_after_it(clock: ManualClock) -> None:
     source, reads = Source(), RecentReads(clock)
     source.free.clear()
