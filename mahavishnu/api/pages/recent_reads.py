@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
-from mahavishnu.model.clock import Clock
+from mahavishnu.model.clock import Clock, SystemClock
 
 R = TypeVar("R")
-RENEWED_AFTER = timedelta(seconds=2)
-AFTER_CHANGES = timedelta(seconds=1)  # so long an answer lasts where a change is known: many come at once
-LASTS = timedelta(seconds=5)  # after which nobody is shown it any more
+RENEWED_AFTER = 2.0  # seconds
+AFTER_CHANGES = 1.0  # so long an answer lasts where a change is known: many come at once
+LASTS = 5.0  # after which nobody is shown it any more
 MOST_PAGES = 20  # texts for one answer: of people with different names
 MOST_KEPT = 100  # answers
 _READING_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -26,6 +26,7 @@ class Recent(Generic[R]):
 
     value: R
     at: datetime
+    began: float = 0.0  #: on the clock that says how old it is
     pages: list[tuple[Any, str]] = field(default_factory=list, compare=False)  #: texts of pages that show it
 
     def text(self, frame: Any, render: Callable[[], str]) -> str:
@@ -45,23 +46,24 @@ class RecentReads:
     After two seconds an answer is renewed beside those who look; after five nobody gets it, and who asks waits.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, pace: Clock | None = None) -> None:
+        """`pace` says how old answers are; it is not the clock of the letters, whose time may be another one."""
+        self._clock, self._pace = clock, pace or SystemClock()
         self._kept: dict[Hashable, Recent[Any]] = {}
         self._reading: dict[Hashable, asyncio.Task[Recent[Any]]] = {}
-        self._changed_at = datetime.min.replace(tzinfo=UTC)
+        self._changed_at = float("-inf")
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
         """What `read` gives, or has given lately under this key. Raises what it raises, where there is nothing lately.
 
         The key has to say all that the answer depends on, also what the one who asks may see.
         """
-        now = self._clock.now()
-        self._kept = {name: each for name, each in self._kept.items() if timedelta() <= now - each.at < LASTS}
+        now = self._pace.monotonic()
+        self._kept = {name: each for name, each in self._kept.items() if now - each.began < LASTS}
         kept = self._kept.get(key)
-        if kept is not None and kept.at <= self._changed_at and now - kept.at >= AFTER_CHANGES:
+        if kept is not None and kept.began <= self._changed_at and now - kept.began >= AFTER_CHANGES:
             kept = None
-        if kept is not None and now - kept.at < RENEWED_AFTER:
+        if kept is not None and now - kept.began < RENEWED_AFTER:
             return kept
         renewing = self._reading.get(key)
         if renewing is None:
@@ -71,7 +73,7 @@ class RecentReads:
 
     def outdate(self) -> None:
         """Something has changed, here or elsewhere: what was read before is shown for a second, and then no more."""
-        self._changed_at = self._clock.now()
+        self._changed_at = self._pace.monotonic()
 
     def forget(self) -> None:
         """Something was done here: what was read before it, or is being read, is no answer to those who ask now."""
@@ -79,9 +81,9 @@ class RecentReads:
         self._reading.clear()  # they go on for those who wait already
 
     async def _read(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
-        began, me = self._clock.now(), asyncio.current_task()
+        at, began, me = self._clock.now(), self._pace.monotonic(), asyncio.current_task()
         try:
-            found = Recent(await read(), began)
+            found = Recent(await read(), at, began)
             if self._reading.get(key) is me:
                 self._kept.pop(key, None)
                 self._kept[key] = found

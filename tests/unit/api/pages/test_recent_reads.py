@@ -37,7 +37,7 @@ def clock() -> ManualClock:
 
 
 async def test_all_who_ask_share_one_read(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
     found = await asyncio.gather(*(reads.get("a", source.read) for _ in range(20)))
     assert (source.reads, {each.value for each in found}) == (1, {0})
     await reads.get("b", source.read)
@@ -45,7 +45,7 @@ async def test_all_who_ask_share_one_read(clock: ManualClock) -> None:
 
 
 async def test_an_old_answer_is_renewed_while_nobody_waits(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
     first = await reads.get("a", source.read)
     source.value = 1
     clock.advance(3)
@@ -59,7 +59,7 @@ async def test_an_old_answer_is_renewed_while_nobody_waits(clock: ManualClock) -
 
 
 async def test_nobody_gets_what_is_older_than_five_seconds(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
     await reads.get("a", source.read)
     source.value = 1
     clock.advance(5)
@@ -67,7 +67,7 @@ async def test_nobody_gets_what_is_older_than_five_seconds(clock: ManualClock) -
 
 
 async def test_after_a_change_an_answer_from_before_lasts_a_second(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
     await reads.get("a", source.read)
     source.value = 1
     reads.outdate()
@@ -77,7 +77,7 @@ async def test_after_a_change_an_answer_from_before_lasts_a_second(clock: Manual
 
 
 async def test_a_read_that_began_before_a_change_answers_nobody_after_it(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
     source.free.clear()
     before = asyncio.ensure_future(reads.get("a", source.read))
     await source.began.wait()
@@ -92,7 +92,7 @@ async def test_a_read_that_began_before_a_change_answers_nobody_after_it(clock: 
 
 
 async def test_a_read_that_fails_fails_for_those_who_wait(clock: ManualClock) -> None:
-    source, reads = Source(), RecentReads(clock)
+    source, reads = Source(), RecentReads(clock, clock)
 
     failed = asyncio.Event()
 
