@@ -34,11 +34,26 @@ class RunStore:
         self.pages = context.store.collection(RUN_PAGES)
         self.letters, self.history = context.letters, context.history
         self._namespace = context.namespace
+        self._principal = context.principal
+
+    def sees(self, run: BulkRun) -> bool:
+        """Whether who asks sees the run. It does not say whose letters it has: of a part of them, its starter does."""
+        who = self._principal
+        return (
+            who is None
+            or who.scope.covers_whole(run.namespace or DEFAULT_NAMESPACE)
+            or run.by == who.name
+            or run.by.endswith(f" (token of {who.name})")
+        )
 
     async def get(self, run_id: str) -> BulkRun:
         """The run as it is stored. Raises NoSuchRun, also for one of another namespace, and StoreError."""
         run = await get_one(self.runs, run_id)
-        if run is None or self._namespace not in (ALL_NAMESPACES, run.namespace or DEFAULT_NAMESPACE):
+        if (
+            run is None
+            or not self.sees(run)
+            or self._namespace not in (ALL_NAMESPACES, run.namespace or DEFAULT_NAMESPACE)
+        ):
             raise NoSuchRun(run_id)
         return run
 

@@ -144,7 +144,8 @@ class BulkRuns:
         await self._context.open()
         where = () if state is None else (Is("state", (_member(RunState, state, "state"),)),)
         query = Query(where, (Sort("created_at", descending=True), Sort("run_id", descending=True)), limit)
-        return await self._store.runs.find(query, _cursor(after))
+        page = await self._store.runs.find(query, _cursor(after))
+        return replace(page, items=[run for run in page.items if self._store.sees(run)])
 
     async def items(
         self,

@@ -198,7 +198,7 @@ class DomainEvents:
 
         Others than those of these `names` are left out. Raises StoreError, InvalidInput.
         """
-        await self._context.require("read", "events")
+        await self._context.require("events.read", "events")
         if after is None and consumer is not None:
             position = await self.log.position(require_consumer(consumer))
             after = 0 if position is None else position.number

@@ -135,7 +135,22 @@ class AuditLog:
             where.append(Between("at", at_least=since and instant(since), below=until and instant(until)))
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         page = await self._entries.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
-        return replace(page, degraded=page.degraded or unseen)
+        return replace(page, items=await self._seen(page.items), degraded=page.degraded or unseen)
+
+    async def _seen(self, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
+        """What of it who asks sees: with a part of a namespace, what is about letters of that, and their own acts."""
+        who = self._principal
+        if who is None or who.scope.queues is who.scope.adapters is None:
+            return entries
+        keys = sorted({each.subject.removeprefix("letter:") for each in entries if each.subject.startswith("letter:")})
+        found = await self._letters.get(keys) if keys else []
+        letters = {each.key for each in found if isinstance(each, DeadLetter) and who.scope.covers_record(each)}
+        return [
+            each
+            for each in entries
+            if each.subject.removeprefix("letter:") in letters
+            or (each.actor == who.name and not each.subject.startswith("letter:"))
+        ]
 
     async def record_denial(
         self, actor: str, role: str | None, action: str, subject: str, why: str, where: str | None = None

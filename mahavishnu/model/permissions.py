@@ -43,17 +43,19 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
         ("redrive", "resurrect", "requeue", "retry", "queue.item.retry", "queue.redrive"), Permission.RETRY
     ),
     **dict.fromkeys(("run.pause", "run.resume", "run.cancel", "run.halt", "run.done"), Permission.RETRY),
-    **dict.fromkeys(("login", "logout"), Permission.VIEW),
+    **dict.fromkeys(("login", "logout", "find unreadable"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("queue.lease", "claim"), Permission.RETRY),
     **dict.fromkeys(("queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
-    **dict.fromkeys(("enqueue", "import", "group.update", "task.move", "detect stale tasks"), Permission.EDIT),
+    **dict.fromkeys(
+        ("enqueue", "import", "group.update", "group.release", "task.move", "detect stale tasks"), Permission.EDIT
+    ),
     **dict.fromkeys(
         ("queue.create", "queue.update", "archive.run", "archive.restore", "archive.export"), Permission.EDIT
     ),
     **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
-    **dict.fromkeys(("reveal", "read", "export"), Permission.VIEW_PAYLOAD),
+    **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
     **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work"), Permission.CONFIGURE),
 }
@@ -69,8 +71,9 @@ _WHOLE_NAMESPACE = frozenset(
         "archive.attach",
         "archive.drop",
     }
-    | {"queue.create", "work"}
+    | {"queue.create", "work", "events.read", "archive.read_task", "group.release"}
 )
+_WHOLE_STORE = frozenset({"find unreadable"})
 _NOWHERE = ("",)  # no namespace is called so
 HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
 
@@ -96,6 +99,10 @@ class Scope:
     def covers_namespace(self, namespace: str) -> bool:
         """Whether something in this namespace is inside; `eu` has the items of its queues in `eu@<queue>`."""
         return self.namespaces is None or not self.namespaces.isdisjoint((namespace, namespace.partition("@")[0]))
+
+    def covers_whole(self, namespace: str) -> bool:
+        """Whether all of this namespace is inside."""
+        return self.covers_namespace(namespace) and self.queues is self.adapters is None
 
     def covers(self, namespace: str, queue: str | None, adapter: str | None) -> bool:
         """Whether a record with these is inside."""
@@ -161,6 +168,8 @@ class Principal:
             return f"needs the permission {', '.join(sorted(missing))}, and {self.name} has {has}"
         if namespace is not None and not self.scope.covers_namespace(namespace):
             return f"is about namespace {namespace!r}, which is outside of the scope of {self.name}"
+        if act in _WHOLE_STORE and not self.scope.is_everything:
+            return f"is about the whole store, and {self.name} sees a part of it"
         if act in _WHOLE_NAMESPACE and not (self.scope.queues is self.scope.adapters is None):
             return f"is about a whole namespace, and {self.name} sees a part of one"
         return None

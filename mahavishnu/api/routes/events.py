@@ -276,8 +276,8 @@ async def _seen(events: AsyncIterator[LiveEvent | None], scope: Scope | None) ->
 
 def _is_in(scope: Scope, event: LiveEvent) -> bool:
     namespace = event.data["namespace"]
-    if event.name != "letter":
-        return scope.covers_namespace(namespace)
+    if event.name != "letter":  # whose letters a group or a run is about, only their own namespace knows
+        return scope.covers_whole(namespace)
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 

@@ -170,7 +170,7 @@ class Archive:
 
         The letter may be in the archive too, or still in the queue. Raises NoSuchTask, and StoreError.
         """
-        await self._context.require("read", f"archive:{task_id}")
+        await self._context.require("archive.read_task", f"archive:{task_id}")
         await self._context.open()
         return await find_task_case(self._context, task_id)
 

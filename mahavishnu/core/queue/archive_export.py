@@ -17,7 +17,7 @@ from typing import Any
 
 from mahavishnu.core.queue.archive_reads import ArchivedLine, ArchiveReader
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.namespaces import require_namespace
@@ -106,7 +106,8 @@ class ArchiveExport:
             yield _as_csv([*_COLUMNS, *_NUMBERS, *_TEXTS])
         where = (Between("export", at_least=after + 1, at_most=upto),)
         for partition in sorted(await self._reader.places.find_attached(), key=lambda each: each.name):
-            own = NamespaceRecords(self._reader.places.letters(partition.name), self._context.namespace)
+            copies = self._reader.places.letters(partition.name)
+            own = NamespaceRecords(copies, self._context.namespace, False, self._context.scope, SCOPED_FIELDS)
             async for copy in scan(own, Query(where, (Sort("export"), Sort("closed_at")), _AT_ONCE)):
                 line = ArchivedLine(partition.name, copy)
                 yield _csv_line(line) if form == "csv" else _json_line(line)

@@ -55,6 +55,7 @@ async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, Arc
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]
+        own = [copy for copy in own if context.scope is None or context.scope.covers_record(copy)]
         found += [(partition, copy) for copy in await archiving.which_count(own)]
     return sorted(found, key=lambda each: each[1].closed_at, reverse=True)
 

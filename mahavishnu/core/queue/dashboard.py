@@ -14,7 +14,7 @@ from typing import Any
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.statistics import ReasonLines, count_by_reason
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
 from mahavishnu.model.task_states import OPEN, TaskState
 from mahavishnu.model.tasks import TaskRecord
@@ -25,6 +25,7 @@ from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.source_kinds import TASKS
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+_TASK_FIELDS = frozenset({"namespace"})
 MOST_NAMED = 10  # tasks that a state names
 _MINUTE = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,7 +95,7 @@ class Dashboard:
         tallies = await asyncio.gather(
             *(
                 _count(
-                    NamespaceRecords(places.letters(each.name), own),
+                    NamespaceRecords(places.letters(each.name), own, False, context.scope, SCOPED_FIELDS),
                     archive_kind(each.name),
                     (_STILL_THERE,),
                     sums=["former_count", "document_bytes"],
@@ -103,7 +104,7 @@ class Dashboard:
             ),
             *(
                 _count(
-                    NamespaceRecords(places.tasks(each.name), own),
+                    NamespaceRecords(places.tasks(each.name), own, False, context.scope, _TASK_FIELDS),
                     archived_tasks_kind(each.name),
                     (),
                     sums=["document_bytes"],

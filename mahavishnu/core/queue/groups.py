@@ -138,10 +138,19 @@ class Groups:
         """The counts of all groups, and the groups with their derived state."""
         counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
         counts = replace(counts, degraded=counts.degraded or missing)
-        shown = await self._records.update_derived(records, counts, now)
+        shown = await self._derived(records, counts, now)
         for name in {*counts.groups} - {*shown}:
             shown[name] = derive_state(self._records.new(name), counts, now)
         return counts, shown
+
+    async def _derived(self, records: dict[str, Group], counts: GroupCounts, now: datetime) -> dict[str, Group]:
+        """The groups with their derived state, which is written down. Who sees a part of the letters gets those that
+        have some of it, as they are written: nothing follows for a group from a part of its letters.
+        """
+        scope = self._context.scope
+        if scope is None or scope.covers_whole(self.namespace):
+            return await self._records.update_derived(records, counts, now)
+        return {name: group for name, group in records.items() if counts.of(name).total}
 
     async def _views(self, groups: Sequence[Group], counts: GroupCounts, now: datetime) -> Sequence[GroupView]:
         samples, closed = await asyncio.gather(
@@ -250,7 +259,7 @@ class Groups:
         if not isinstance(release, str) or not release.strip():
             raise InvalidInput(f"a release is a text that says something, not {release!r:.80}")
         release = release.strip()
-        await self._context.open()
+        await self._context.require("group.release", f"release:{release}")
         records, missing = await self._records.find_all(Query((Is("hold_release", (release,)),), limit=_PAGE))
         done = [fingerprint for fingerprint in records if await self._records.release_hold(fingerprint, release, by)]
         if missing:
@@ -268,6 +277,8 @@ class Groups:
             return 0
         now = self._clock.now()
         counts = await count_groups(self._context, now, recent=False)
+        if self._context.scope is not None:
+            return 0  # nothing follows for a group from a part of its letters
         before = dict(records)
         after = await self._records.update_derived(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -354,7 +365,10 @@ class Groups:
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
-            return (await self._records.update_derived({fingerprint: record}, counts, now))[fingerprint], counts
+            shown = await self._derived({fingerprint: record}, counts, now)
+            if fingerprint not in shown:
+                raise NoSuchGroup(fingerprint)
+            return shown[fingerprint], counts
         if not counts.of(fingerprint).total:
             if counts.degraded:
                 raise StoreUnavailable(f"whether there is a group {fingerprint!r} is not known now: {counts.degraded}")

@@ -42,6 +42,15 @@ class ReasonLines(list[dict[str, Any]]):
     degraded: str | None = None
 
 
+def _circuits(context: QueueContext) -> dict[str, Any]:
+    """The circuits of this process, of adapters that the reader sees."""
+    seen = context.scope.adapters if context.scope else None
+    report = context.breakers.report(context.clock.monotonic())
+    if context.scope is None:
+        return dict(report)
+    return {adapter: circuit for adapter, circuit in report.items() if adapter in (seen or ())}
+
+
 async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
@@ -57,8 +66,8 @@ async def queue_statistics(
         **statistics(tally, max_size, summed, here),
         "is_processor_running": processor is not None and processor.is_running,
         "retry_interval_seconds": context.limits.interval_seconds,
-        "circuit_breakers": dict(context.breakers.report(context.clock.monotonic())) if at_home else {},
-        "processor": dict(processor.counts) if processor else {},
+        "circuit_breakers": _circuits(context) if at_home else {},
+        "processor": dict(processor.counts) if processor and context.scope is None else {},
         "waiting": await context.waiting.count(),
         "storage_mode": health.status,
         "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},

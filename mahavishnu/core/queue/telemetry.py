@@ -93,7 +93,7 @@ class Telemetry:
         return [
             _family("mahavishnu_dlq_store_up", int(up)),
             _family("mahavishnu_dlq_max_entries", self._dlq.max_size),
-            *await self.collect_process(),
+            *(await self.collect_process() if self._context.scope is None else ()),  # which is about all letters
             *stored,
         ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import ChangedMeanwhile, NoSuchView
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
@@ -33,7 +32,7 @@ class Views:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._namespace = context, context.namespace
-        self._records = NamespaceRecords(context.store.collection(VIEWS), context.namespace)
+        self._records = context.records(VIEWS)
 
     async def save(
         self,
