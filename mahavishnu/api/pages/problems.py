@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.errors import MEDIA_TYPE
+from mahavishnu.api.headers import guarded
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.frame import root_from
@@ -35,7 +36,11 @@ class ProblemPages:
         self._app, self._console = app, console
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not wants_page(scope):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = guarded(send)
+        if not wants_page(scope):
             await self._app(scope, receive, send)
             return
         start: Message | None = None

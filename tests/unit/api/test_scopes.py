@@ -74,7 +74,9 @@ async def everything(http: httpx.AsyncClient, queue: DeadLetterQueue) -> list[tu
     filled += ["/api/v1/query/suggest?text=adapter:", "/api/v1/dlq?q=zebrawords", "/api/v1/audit?limit=1000"]
     pages = ["/", "/groups", "/letters", "/runs", "/queues", "/tasks", "/workers", "/archive", "/audit"]
     pages += [f"/groups/{letter.fingerprint}", "/letters/zebra-1", f"/runs/{run.run_id}", "/queues/zebraqueue"]
-    found = [(path, {}) for path in filled if not path.endswith("/events") and "/stream" not in path]
+    found: list[tuple[str, dict[str, str]]] = [
+        (path, {}) for path in filled if not path.endswith("/events") and "/stream" not in path
+    ]
     found += [(path, HTML) for path in pages]
     return sorted(found, key=lambda each: "audit" not in each[0])  # before it has what the others ask for here
 
@@ -199,6 +201,6 @@ async def test_what_is_about_the_whole_store_needs_all_of_it(queue: DeadLetterQu
         await seen.integrity.find_unreadable()
     part = queue.for_actor(Principal.of_role("ann", "admin", Scope(adapters=frozenset({"orders"}))))
     with pytest.raises(PermissionDenied, match="about a whole namespace"):
-        await part.domain_events.read("reader")
+        await part.domain_events.read(consumer="reader")
     names = {family.definition.name for family in await part.telemetry.collect()}
     assert "mahavishnu_dlq_size" in names and "mahavishnu_dlq_circuit_breaker_state" not in names
