@@ -72,8 +72,12 @@ class GroupRecords:
     ) -> dict[str, Group]:
         """The groups with the state that follows from their letters; it is stored if all letters could be counted.
 
-        Those of another namespace are written by its own apps.
+        Those of another namespace are written by its own apps. Who sees a part of the letters gets the groups that have
+        some of it, as they are written: nothing follows for a group from a part of its letters.
         """
+        scope = self._context.scope
+        if scope is not None and not scope.covers_whole(self._context.namespace):
+            return {name: group for name, group in records.items() if counts.of(name).total}
         shown = {name: derive_state(record, counts, now) for name, record in records.items()}
         due = [name for name, record in records.items() if shown[name] is not record]
         if not due or counts.degraded or not self._context.is_itself:

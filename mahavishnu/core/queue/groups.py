@@ -26,13 +26,7 @@ from mahavishnu.core.queue.group_records import GroupRecords, derive_state
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import (
-    ChangedMeanwhile,
-    InvalidInput,
-    InvalidQuery,
-    NoSuchGroup,
-    StoreUnavailable,
-)
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.group import (
     Group,
@@ -138,19 +132,10 @@ class Groups:
         """The counts of all groups, and the groups with their derived state."""
         counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
         counts = replace(counts, degraded=counts.degraded or missing)
-        shown = await self._derived(records, counts, now)
+        shown = await self._records.update_derived(records, counts, now)
         for name in {*counts.groups} - {*shown}:
             shown[name] = derive_state(self._records.new(name), counts, now)
         return counts, shown
-
-    async def _derived(self, records: dict[str, Group], counts: GroupCounts, now: datetime) -> dict[str, Group]:
-        """The groups with their derived state, which is written down. Who sees a part of the letters gets those that
-        have some of it, as they are written: nothing follows for a group from a part of its letters.
-        """
-        scope = self._context.scope
-        if scope is None or scope.covers_whole(self.namespace):
-            return await self._records.update_derived(records, counts, now)
-        return {name: group for name, group in records.items() if counts.of(name).total}
 
     async def _views(self, groups: Sequence[Group], counts: GroupCounts, now: datetime) -> Sequence[GroupView]:
         samples, closed = await asyncio.gather(
@@ -277,8 +262,6 @@ class Groups:
             return 0
         now = self._clock.now()
         counts = await count_groups(self._context, now, recent=False)
-        if self._context.scope is not None:
-            return 0  # nothing follows for a group from a part of its letters
         before = dict(records)
         after = await self._records.update_derived(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -365,7 +348,7 @@ class Groups:
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
-            shown = await self._derived({fingerprint: record}, counts, now)
+            shown = await self._records.update_derived({fingerprint: record}, counts, now)
             if fingerprint not in shown:
                 raise NoSuchGroup(fingerprint)
             return shown[fingerprint], counts
