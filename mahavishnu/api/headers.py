@@ -17,7 +17,7 @@ GUARDS: Mapping[str, str] = {
 }
 
 
-def guarded(send: Send) -> Send:
+def guard(send: Send) -> Send:
     """The same, with those of the headers that a response does not have yet."""
 
     async def send_guarded(message: Message) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.errors import MEDIA_TYPE
-from mahavishnu.api.headers import guarded
+from mahavishnu.api.headers import guard
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.frame import root_from
@@ -39,7 +39,7 @@ class ProblemPages:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = guarded(send)
+        send = guard(send)
         if not wants_page(scope):
             await self._app(scope, receive, send)
             return
