@@ -61,7 +61,7 @@
       again = setTimeout(changed, LASTS); // what the page got just now may have been read before the change
       document.dispatchEvent(new CustomEvent("mahavishnu:" + name));
     });
-    source.onopen = () => { if (lostSince) changed(); lostSince = null; lost.hidden = true; };
+    source.onopen = () => { changed(); lostSince = null; lost.hidden = true; }; // also of what happened before it was open
     source.onerror = () => {
       lostSince ??= Date.now();
       if (source.readyState === EventSource.CLOSED) { lost.hidden = false; source.close(); }
