@@ -95,6 +95,7 @@ class Console:
             links=self._links if known else (),
             numbers=await self._numbers(request) if known and health and health.status != "down" else {},
             said=said,
+            repeatable=request.method in ("GET", "HEAD"),
         )
         if recent is None or said is not None or status != 200:
             text = render(template, view=view, frame=frame)

@@ -73,6 +73,7 @@ class Frame:
     links: Sequence[Link]
     numbers: Mapping[str, Number]
     said: Said | None = None
+    repeatable: bool = True  #: whether its address shows it again: what answers a form is not kept up to date
 
     @property
     def form_token(self) -> str:
