@@ -12,30 +12,48 @@ from mahavishnu.testing import Faults
 from mahavishnu.testing.faults import Call
 
 
+class Death(BaseException):
+    """The process of an actor ends here."""
+
+
 class Actor:
     """Does something, and stops before each call about the letter `key`, and before each search, until it is to go on.
 
     `faults` are those of its own store; what it raises is what `run_in_every_order` raises. It also stops before each
-    call about records of the kind `beside`.
+    call about records of the kind `beside`; where `stops` are given, as names of calls and kinds, it stops before those
+    only. It dies instead of going on from the stop with the number `dies_at`, if it comes to that.
     """
 
     def __init__(
-        self, act: Callable[[], Awaitable[object]], faults: Faults, key: str, beside: Kind[Any] | None = None
+        self,
+        act: Callable[[], Awaitable[object]],
+        faults: Faults,
+        key: str,
+        beside: Kind[Any] | None = None,
+        *,
+        stops: Sequence[tuple[str, Kind[Any]]] | None = None,
+        dies_at: int | None = None,
     ) -> None:
         self._act, self._faults, self._key, self._beside = act, faults, key, beside
+        self._stops, self._dies_at, self.stopped = stops, dies_at, 0
         self._go, self.at_rest = asyncio.Event(), asyncio.Event()
         self.is_done = False
 
     async def run(self) -> None:
         """Do it all, from stop to stop."""
-        plans = [self._faults.before("find", self._stop, kind=LETTERS)]
-        plans += [self._faults.before(name, self._stop, kind=LETTERS, keys=[self._key]) for name in ("get", "write")]
+        if self._stops is not None:
+            plans = [self._faults.before(name, self._stop, kind=kind) for name, kind in self._stops]
+        else:
+            plans = [self._faults.before("find", self._stop, kind=LETTERS)]
+            plans += [self._faults.before(name, self._stop, kind=LETTERS, keys=[self._key]) for name in ("get", "write")]
         if self._beside is not None:
             plans += [
                 self._faults.before(name, self._stop, kind=self._beside) for name in ("find", "get", "write", "remove")
             ]
         try:
             await self._act()
+        except Death:
+            self._faults.unavailable()  # what it still does on its way out reaches nothing
         finally:
             for plan in plans:
                 plan.stop()
@@ -46,6 +64,9 @@ class Actor:
         self.at_rest.set()
         await self._go.wait()
         self._go.clear()
+        self.stopped += 1
+        if self.stopped == self._dies_at:
+            raise Death
 
     async def step(self) -> None:
         """Go on up to the next call of the store, or to the end."""

@@ -87,8 +87,19 @@ class ArchivedLetter:
         return held == (other.checksum, other.letter, other.former, other.revisions)
 
     def over(self, there: ArchivedLetter) -> ArchivedLetter:
-        """This copy in the place of an earlier one; what was exported as it is now belongs to the same step."""
-        return replace(self, version=there.version, export=there.export if self.has_same_content(there) else None)
+        """This copy in the place of an earlier one; what was exported as it is now belongs to the same step.
+
+        Of the same state of the letter it keeps what only the earlier one has: its maker may let the letter leave.
+        """
+        former, revisions = self.former, self.revisions
+        if self.letter == there.letter:
+            own = {each.entry_id for each in self.read_former()} if there.former else set()
+            pairs = zip(there.former, there.read_former(), strict=True)
+            former = (*former, *(text for text, each in pairs if each.entry_id not in own))
+            revisions = tuple(dict.fromkeys((*revisions, *there.revisions)))
+        checksum = checksum_of(self.letter, former, revisions)
+        made = replace(self, former=former, revisions=revisions, checksum=checksum, version=there.version)
+        return replace(made, export=there.export if made.has_same_content(there) else None)
 
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""

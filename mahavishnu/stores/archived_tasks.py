@@ -70,8 +70,12 @@ class ArchivedTask:
         return (self.checksum, self.task, self.transitions) == (other.checksum, other.task, other.transitions)
 
     def over(self, there: ArchivedTask) -> ArchivedTask:
-        """This copy in the place of an earlier one."""
-        return replace(self, version=there.version)
+        """This copy in the place of an earlier one; of the same state it keeps moves that only the earlier one has."""
+        moves = self.transitions
+        if self.task == there.task:
+            moves = tuple(dict.fromkeys((*moves, *there.transitions)))
+        checksum = checksum_of(self.task, moves)
+        return replace(self, transitions=moves, left=len(moves), checksum=checksum, version=there.version)
 
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""

@@ -311,6 +311,11 @@ async def is_unchanged(collection: Collection[T], record: T) -> bool:
     return current is not None and current.version == record.version
 
 
+def is_same_version(record: T, current: Result[T]) -> bool:
+    """Whether what is there now is the record as it is here."""
+    return current is not None and not isinstance(current, StoreError) and current.version == record.version
+
+
 async def write_one(collection: Collection[T], record: T) -> T | None:
     """Write a single record: the stored one, or None if somebody else got there first. Raises its StoreError."""
     (result,) = await collection.write([record])

@@ -1,8 +1,14 @@
-"""Copies records surely: written, read back and compared, each by compare-and-set."""
+"""Copies records surely: written, read back and compared, each by compare-and-set.
+
+Who has compared a copy may remove its original at any moment. So a copy that is there is written over only by who has
+seen its own original unchanged after it read the copy: then the other copy is of the same state, or of an earlier one
+that nobody can remove any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Collection as Names
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -21,6 +27,7 @@ class Copy(Record, Protocol):
 
 
 C = TypeVar("C", bound=Copy)
+Spare = Callable[[Sequence[C]], Awaitable[Names[str]]]
 
 
 @dataclass(slots=True)
@@ -31,16 +38,16 @@ class CopyResult(Generic[C]):
     failed: dict[str, str] = field(default_factory=dict)
 
 
-async def copy_surely(
-    copies: Collection[C], wanted: Sequence[C], stays: Callable[[C], bool] = lambda there: False
-) -> CopyResult[C]:
+async def copy_surely(copies: Collection[C], wanted: Sequence[C], spare: Spare[C]) -> CopyResult[C]:
     """Write the copies, over what an earlier go left, and compare what is there then.
 
-    Not over what `stays`, which is in neither part of the result. A copy is always written anew: who withdraws one that
-    was not needed cannot mean that of somebody else. Raises StoreError where the store cannot answer.
+    `spare` is asked which of the copies that are there, by their keys, are not to be written over: they are in neither
+    part of the result. It has to name each whose original is not what it was when its new copy was made. A copy is
+    always written anew: who withdraws one that was not needed cannot mean that of somebody else. Raises StoreError
+    where the store cannot answer.
     """
     result = CopyResult[C]()
-    written = await _write(copies, wanted, stays, result)
+    written = await _write(copies, wanted, spare, result)
     found = await copies.get(list(written)) if written else []
     for (key, copy), there in zip(written.items(), found, strict=True):
         if isinstance(there, StoreError):
@@ -52,9 +59,7 @@ async def copy_surely(
     return result
 
 
-async def _write(
-    copies: Collection[C], wanted: Sequence[C], stays: Callable[[C], bool], result: CopyResult[C]
-) -> dict[str, C]:
+async def _write(copies: Collection[C], wanted: Sequence[C], spare: Spare[C], result: CopyResult[C]) -> dict[str, C]:
     written: dict[str, C] = {}
     waiting = list(wanted)
     for _ in range(_TRIES):
@@ -67,11 +72,16 @@ async def _write(
             else:
                 written[copy.key] = stored
         waiting = []
-        for copy, there in zip(taken, await copies.get([each.key for each in taken]) if taken else [], strict=True):
+        found = await copies.get([each.key for each in taken]) if taken else []
+        there_now = [there for there in found if there is not None and not isinstance(there, StoreError)]
+        spared = await spare(there_now) if there_now else ()
+        for copy, there in zip(taken, found, strict=True):
             if isinstance(there, StoreError):
                 result.failed[copy.key] = str(there)
-            elif there is None or not stays(there):
-                waiting.append(replace(cast("Any", copy), version=None) if there is None else copy.over(there))
+            elif there is None:
+                waiting.append(replace(cast("Any", copy), version=None))
+            elif there.key not in spared:
+                waiting.append(copy.over(there))
         if not waiting:
             break
     for copy in waiting:

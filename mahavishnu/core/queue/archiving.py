@@ -3,14 +3,21 @@
 The copy counts once its letter has left the queue, which is one write. So a process may be killed at any point, and two
 may do the same at once: what they leave behind is a copy of a letter that still lives. Nobody is shown it, and the next
 who archives that letter writes it again.
+
+A letter has left only if its copy is there. Who has compared a copy may have its letter leave at any moment, so nobody
+removes or writes over a copy, after having read it, without having seen
+
+- its letter unchanged since he copied it: then the copy is of that state, or of one in which it cannot leave any more,
+- or, to take back his own copy, that its letter is no longer what he copied: who archives it now writes it anew,
+- or, to remove a former letter's own copy, that its successor has left with a copy that has it, and is still away.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Collection as Names
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mahavishnu.core.queue.archive_places import ArchivePlaces
@@ -38,7 +45,7 @@ from mahavishnu.model.retention import (
 from mahavishnu.model.returning import is_placeholder
 from mahavishnu.model.tombstones import retire
 from mahavishnu.stores.archived import ArchivedLetter, letter_of
-from mahavishnu.stores.base import Collection, home_of, pages, scan
+from mahavishnu.stores.base import Collection, home_of, is_same_version, pages, scan
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
@@ -109,9 +116,14 @@ class Archiving:
 
     async def finish(self) -> None:
         """Remove what is left in the queue of letters that a process had archived which then died."""
-        left = Query((_DELETED, Not(Missing("previous_entry_id"))))
-        async for page in pages(self._letters, left):
-            await self._forget([each for each in page if each.archived_at is not None and not is_placeholder(each)])
+        unfinished = Query((_DELETED, Not(Missing("previous_entry_id"))))
+        attached = {each.name for each in await self._places.find_attached()}
+        async for page in pages(self._letters, unfinished):
+            left = [each for each in page if each.archived_at is not None and not is_placeholder(each)]
+            # Written again, so that who is about to restore one of them begins again.
+            left = [evolve(each) for each in left if each.resolution.notes in attached]
+            written = await self._letters.write(left) if left else []
+            await self._forget([each for each in written if isinstance(each, DeadLetter)])
 
     async def _held_groups(self) -> Names[str]:
         """The groups on hold: somebody has still to look at their letters."""
@@ -192,9 +204,6 @@ class Archiving:
         if lost:
             await self._withdraw(copies, lost)
         await self._forget([letter for letter in gone if letter.revision or letter.previous_entry_id])
-        await self._remove_earlier_copies(
-            partition, left
-        )  # again: somebody may have archived a former letter meanwhile
 
     async def _archive_former(self, former: Sequence[FormerLetter]) -> int:
         """Archive former letters whose successor is still in the queue. Returns how many."""
@@ -209,7 +218,7 @@ class Archiving:
         there = {each.entry_id: each for each in former}
         for month, moves in months.items():
             partition = await self._places.provide(month)
-            sure = await self._copy_surely(partition, moves)
+            sure = await self._copy_surely(partition, moves, there)
             removed = await self._history.remove([there[move.letter.entry_id] for move in sure]) if sure else []
             gone = [move.letter.entry_id for move, done in zip(sure, removed, strict=True) if done is True]
             if lost := [move for move, done in zip(sure, removed, strict=True) if done is False]:
@@ -218,18 +227,38 @@ class Archiving:
             count += len(gone)
         return count
 
-    async def _copy_surely(self, partition: str, moves: Sequence[_Move]) -> list[_Move]:
-        """Those whose copies are in the partition for sure; none if somebody has detached it meanwhile."""
-        await self._remove_earlier_copies(partition, moves)
+    async def _copy_surely(
+        self, partition: str, moves: Sequence[_Move], former: Mapping[str, FormerLetter] | None = None
+    ) -> list[_Move]:
+        """Those whose copies are in the partition for sure; none if somebody has detached it meanwhile.
+
+        They are letters of the queue, or these `former` ones.
+        """
+
+        async def changed() -> set[str]:
+            if former is None:
+                there = await self._letters.get([move.letter.key for move in moves])
+                return {
+                    move.letter.entry_id
+                    for move, now in zip(moves, there, strict=True)
+                    if not is_same_version(move.letter, now)
+                }
+            old = await self._history.get(list(former))
+            return {
+                each.entry_id for each, now in zip(former.values(), old, strict=True) if not is_same_version(each, now)
+            }
+
+        async def spare(there: Sequence[ArchivedLetter]) -> set[str]:
+            restored = {copy.entry_id for copy in there if self._is_restored(copy, letters[copy.entry_id])}
+            return restored | await changed()
+
+        letters = {move.letter.entry_id: move.letter for move in moves}
+        await self._remove_earlier_copies(partition, moves, changed)
         now = self._clock.now()
         for move in moves:
             move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, now)
-        letters = {move.letter.entry_id: move.letter for move in moves}
-        copied = await copy_surely(
-            self._places.letters(partition),
-            [move.copy for move in moves if move.copy],
-            lambda there: self._is_restored(there, letters[there.entry_id]),
-        )
+        wanted = [move.copy for move in moves if move.copy]
+        copied = await copy_surely(self._places.letters(partition), wanted, spare)
         sure: list[_Move] = []
         for move in moves:
             if (copy := copied.sure.get(move.letter.entry_id)) is not None:
@@ -239,18 +268,21 @@ class Archiving:
                 self._fail(move, why)
         return sure if sure and await self._places.confirm(partition) else []
 
-    async def _remove_earlier_copies(self, partition: str, moves: Sequence[_Move]) -> None:
-        """Remove copies that an earlier go left, of these letters elsewhere and of their former letters by themselves.
+    async def _remove_earlier_copies(
+        self, partition: str, moves: Sequence[_Move], changed: Callable[[], Awaitable[set[str]]]
+    ) -> None:
+        """Remove copies of earlier states of these letters elsewhere, unless somebody has changed their letters.
 
         Only a letter that was opened again can have been copied into another month.
         """
-        again = [move.letter.entry_id for move in moves if was_reopened(move.letter)]
-        for name, found in (await self._places.find_copies(again)).items():
-            if name != partition:
-                await self._places.letters(name).remove(found)
-        former = [each.entry_id for move in moves for each in move.former]
-        for name, found in (await self._places.find_copies(former)).items():
-            await self._places.letters(name).remove(found)
+        again = {move.letter.entry_id: LETTERS.document(move.letter) for move in moves if was_reopened(move.letter)}
+        found = await self._places.find_copies(list(again))
+        found.pop(partition, None)
+        kept = await changed() if found else set[str]()
+        for name, copies in found.items():
+            earlier = [copy for copy in copies if copy.entry_id not in kept and copy.letter != again[copy.entry_id]]
+            if earlier:
+                await self._places.letters(name).remove(earlier)
 
     async def _withdraw(self, copies: Collection[ArchivedLetter], lost: Sequence[_Move]) -> None:
         """Take back the copies of letters that somebody changed meanwhile, unless another process archived them.
@@ -274,22 +306,47 @@ class Archiving:
         if at_key is None or at_key.entry_id == entry_id:
             return False
         later = [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
+        former = await self._history.get(later)
+        gone = {each for each, old in zip(later, former, strict=True) if is_archived(each, at_key, old is not None)}
         for copies in (await self._places.find_copies(later)).values():
-            if any(former.entry_id == entry_id for copy in copies for former in copy.read_former()):
-                return True
+            for copy in copies:
+                if copy.entry_id in gone and any(each.entry_id == entry_id for each in copy.read_former()):
+                    return True
         return False
 
     async def _forget(self, tombstones: Sequence[DeadLetter]) -> None:
-        """Remove from the queue what went with these letters, and note that nothing is left."""
-        if not tombstones:
-            return
-        keys = {letter.key for letter in tombstones}
-        names = tuple({letter.task_id for letter in tombstones if letter.previous_entry_id})
-        for start in range(0, len(names), _ASKED):
-            async for page in pages(self._history, Query((Is("task_id", names[start : start + _ASKED]),))):
-                await self._history.remove([former for former in page if _letter_key(former) in keys])
-        await forget_revisions(self._revisions, self._history, tombstones)
-        await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in tombstones])
+        """Remove from the queue what went with these letters, and what else the archive has of it; note that.
+
+        What the copy does not have stays. So does what went into a partition that is detached by now, and the letters
+        that somebody restores meanwhile: that changes their tombstones first.
+        """
+        with_copies: dict[str, ArchivedLetter] = {}
+        place = {letter.entry_id: letter.resolution.notes for letter in tombstones}
+        for partition, copies in (await self._places.find_copies(list(place))).items():
+            with_copies |= {copy.entry_id: copy for copy in copies if place[copy.entry_id] == partition}
+        former: dict[str, str] = {}  # whose successors are which letters
+        for letter in tombstones:
+            if (copy := with_copies.get(letter.entry_id)) is not None:
+                former |= {each.entry_id: letter.entry_id for each in copy.read_former()}
+        there = await self._history.get(list(former)) if former else []
+        away = await self._which_are_away(tombstones)
+        if old := [each for each in there if isinstance(each, FormerLetter) and former[each.entry_id] in away]:
+            await self._history.remove(old)
+        found = await self._places.find_copies(list(former))
+        away = await self._which_are_away(tombstones)
+        for partition, copies in found.items():
+            if own := [copy for copy in copies if former[copy.entry_id] in away]:
+                await self._places.letters(partition).remove(own)
+        there = await self._history.get(list(former)) if former else []
+        unfinished = {of for of, each in zip(former.values(), there, strict=True) if each is not None}
+        done = [each for each in tombstones if each.entry_id in (away & with_copies.keys()) - unfinished]
+        await forget_revisions(self._revisions, self._history, done)
+        await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in done])
+
+    async def _which_are_away(self, tombstones: Sequence[DeadLetter]) -> set[str]:
+        """The entry ids of those that nobody has changed."""
+        there = await self._letters.get([letter.key for letter in tombstones]) if tombstones else []
+        return {letter.entry_id for letter, now in zip(tombstones, there, strict=True) if is_same_version(letter, now)}
 
     def _fail(self, move: _Move, why: str) -> None:
         extra = log_event("archive.failed", **letter_fields(move.letter))
@@ -297,6 +354,7 @@ class Archiving:
         self._failed[move.letter.key] = why
 
     def _retire(self, partition: str, move: _Move) -> DeadLetter:
+        move.former = move.copy.read_former() if move.copy and len(move.copy.former) > len(move.former) else move.former
         former = move.former[0].entry_id if move.former else None
         now = self._clock.now()
         return retire(move.letter, now=now, by=self._by, partition=partition, former=former)

@@ -16,9 +16,9 @@ from mahavishnu.model.task_states import TERMINAL
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState
 from mahavishnu.stores.archived_tasks import ArchivedTask
-from mahavishnu.stores.base import Collection, home_of, scan
+from mahavishnu.stores.base import Collection, get_one, home_of, scan
 from mahavishnu.stores.kind import T
-from mahavishnu.stores.kinds import HISTORY, REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import forget_found_revisions, forget_revisions
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
@@ -46,7 +46,7 @@ class CaseDeletion:
 
     def __init__(self, context: QueueContext) -> None:
         home = home_of(context.store)
-        self._places = ArchivePlaces(home, context.clock)
+        self._places, self._letters = ArchivePlaces(home, context.clock), home.collection(LETTERS)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
         self._tasks, self._transitions = home.collection(TASKS), home.collection(TRANSITIONS)
         self._audit = context.audit
@@ -59,8 +59,9 @@ class CaseDeletion:
         known = () if tombstone is None else (tombstone.entry_id, *tombstone.absorbed)
         copies = await self._delete_copies(key, task_id, known)
         tasks = await self._delete_tasks(key, task_id)
-        former = await self._find(self._history, task_id, known)
-        await _remove(self._history, former := [each for each in former if _key_of(each) == key])
+        former = [each for each in await self._find(self._history, task_id, known) if _key_of(each) == key]
+        later = await self._find_later(key, known)
+        await _remove(self._history, former := [each for each in former if each.entry_id not in later])
         ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
         if tombstone is not None:
             await forget_revisions(self._revisions, self._history, [tombstone])
@@ -83,12 +84,19 @@ class CaseDeletion:
             copies = self._places.letters(partition.name)
             for _ in range(_TRIES):
                 found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
+                later = await self._find_later(key, known)
+                found = [each for each in found if each.entry_id not in later]
                 if not found or False not in await _remove(copies, found):
                     gone += found
                     break
             else:
                 raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_TRIES} times in a row")
         return gone
+
+    async def _find_later(self, key: str, known: Sequence[str]) -> set[str]:
+        """The letters that came under the key after what is deleted, which is `known`: nobody asked for these."""
+        current = await get_one(self._letters, key)
+        return set() if current is None else {current.entry_id, *current.absorbed} - set(known)
 
     async def _delete_tasks(self, key: str, task_id: str) -> int:
         """Delete lifecycle tasks of this work that have ended, also in the archive. Returns how many were there."""

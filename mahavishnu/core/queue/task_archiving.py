@@ -20,7 +20,7 @@ from mahavishnu.model.retention import RetentionRules, leaving_tasks, month_of
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived_tasks import ArchivedTask, archived_task_key
-from mahavishnu.stores.base import Collection, home_of, pages, scan
+from mahavishnu.stores.base import Collection, home_of, is_same_version, pages, scan
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
@@ -93,7 +93,13 @@ class TaskArchiving:
         copies, now = self._places.tasks(partition), self._clock.now()
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
-        copied = await copy_surely(copies, wanted)
+
+        async def changed(_: Sequence[ArchivedTask]) -> set[str]:
+            there = await self._tasks.get([task.task_id for task in tasks])
+            pairs = zip(tasks, there, strict=True)
+            return {archived_task_key(task) for task, now in pairs if not is_same_version(task, now)}
+
+        copied = await copy_surely(copies, wanted, changed)
         self.failed |= copied.failed
         sure = [task for task in tasks if archived_task_key(task) in copied.sure]
         if not sure or not await self._places.confirm(partition):

@@ -1,0 +1,151 @@
+"""Two processes at one letter and its copy, in every order of their writes, and with one of them dying at each.
+
+In the end each failure is in one place: the queue, the history or a copy that counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.archive_reads import read_case
+from mahavishnu.core.queue.archiving import Archiving
+from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.kinds import HISTORY, LETTERS
+from tests.interleaving import Actor, run_in_every_order
+from tests.unit.queues import House, sound
+
+MONTH = "2026_01"
+COPIES = archive_kind(MONTH)
+RULES = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=None, archive_months=None)
+LONE = RetentionRules(None, history_days=0, archive_months=None)
+STOPS = [("write", COPIES), ("remove", COPIES), ("write", LETTERS), ("remove", HISTORY)]
+Act = Callable[[DeadLetterQueue], Awaitable[object]]
+
+
+class Case:
+    """A task and its failures. Each order has a store of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.told: set[str] = set()
+        self.deleted: set[str] = set()
+
+    async def fail(self, queue: DeadLetterQueue, end: str = "fail") -> str:
+        """The task fails, and its letter is closed."""
+        letter = await queue.enqueue("wf", {}, [], "boom", max_retries=0)
+        self.told.add(letter.entry_id)
+        await getattr(queue.letters, end)("wf")
+        self.house.clock.advance(1)
+        return letter.entry_id
+
+    async def in_every_order(
+        self,
+        prepare: Act,
+        one: Act,
+        other: Act,
+        stops: list[Any] = STOPS,
+        dying: int = 0,
+        rules: tuple[RetentionRules, RetentionRules] = (RULES, RULES),
+        most: int = 500,
+    ) -> int:
+        """Prepare, then let both act in every order. `dying` says who dies, the first or the second, or nobody."""
+        orders, dies_at, seen = 0, 1 if dying else None, 0
+
+        async def begin() -> list[Actor]:
+            nonlocal actors
+            self.house, self.told, self.deleted = House("memory", self.folder), set(), set()
+            first = self.house.queue(retention=RULES)
+            await first.open()
+            await prepare(first)
+            actors = []
+            for number, (act, own) in enumerate(zip((one, other), rules, strict=True), 1):
+                queue = self.house.queue(retention=own)
+                await queue.open()
+                faults: Any = queue.store.faults  # type: ignore[attr-defined]
+                deadline = dies_at if number == dying else None
+                actors.append(Actor(self._act(act, queue), faults, "wf", stops=stops, dies_at=deadline))
+            return actors
+
+        async def check() -> None:
+            nonlocal seen
+            seen = max(seen, actors[dying - 1].stopped)
+            await self.check()
+
+        actors: list[Actor] = []
+        while True:
+            orders += await run_in_every_order(begin, check, most)
+            if dies_at is None or seen < dies_at:
+                return orders
+            dies_at += 1
+
+    def _act(self, act: Act, queue: DeadLetterQueue) -> Callable[[], Awaitable[object]]:
+        async def run() -> None:
+            with contextlib.suppress(MahavishnuError):
+                await act(queue)
+
+        return run
+
+    async def check(self) -> None:
+        """Nothing is lost now, and after the next has finished what others began each failure is in one place."""
+        queue = self.house.queue(retention=RULES)
+        await queue.open()
+        lost = self.told - set(await self.places(queue)) - self.deleted
+        assert not lost, "lost"
+        await queue.deletion.finish()
+        await Archiving(queue.context, RULES).finish()
+        for rules in (RULES, LONE):
+            queue.context.retention = rules
+            self.house.clock.advance(1)
+            await queue.archive.run(dry_run=False)
+        places = await self.places(queue)
+        assert not self.told - set(places) - self.deleted, "lost when others went on"
+        assert not {entry: found for entry, found in places.items() if len(found) > 1}
+        await sound(queue)
+        await self.house.close()
+
+    async def places(self, queue: DeadLetterQueue) -> dict[str, list[str]]:
+        places: dict[str, list[str]] = {}
+        async for letter in scan(queue.context.letters, Query()):
+            places.setdefault(letter.entry_id, []).append("queue")
+        async for former in scan(queue.store.collection(HISTORY), Query()):
+            places.setdefault(former.entry_id, []).append("history")
+        for line in (await queue.archive.list(1000)).items:
+            case = read_case(line)
+            places.setdefault(case.letter.entry_id, []).append("archive")
+            for each in case.former:
+                places.setdefault(each.entry_id, []).append(f"archive of {case.letter.entry_id}")
+        return places
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
+
+
+async def archive(queue: DeadLetterQueue) -> None:
+    await queue.archive.run(dry_run=False)
+
+
+@pytest.mark.parametrize("dying", [0, 1, 2])
+async def test_two_archivers_and_a_letter_that_is_closed_anew_between(case: Case, dying: int) -> None:
+    async def prepare(queue: DeadLetterQueue) -> None:
+        await case.fail(queue)
+
+    async def close_anew_and_archive(queue: DeadLetterQueue) -> None:
+        await queue.letters.redrive("wf")
+        await queue.letters.resolve("wf")
+        case.house.clock.advance(1)
+        await archive(queue)
+
+    stops = [*STOPS, ("get", LETTERS)]
+    assert await case.in_every_order(prepare, archive, close_anew_and_archive, stops if not dying else STOPS, dying, most=5000) > 50
