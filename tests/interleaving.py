@@ -45,7 +45,9 @@ class Actor:
             plans = [self._faults.before(name, self._stop, kind=kind) for name, kind in self._stops]
         else:
             plans = [self._faults.before("find", self._stop, kind=LETTERS)]
-            plans += [self._faults.before(name, self._stop, kind=LETTERS, keys=[self._key]) for name in ("get", "write")]
+            plans += [
+                self._faults.before(name, self._stop, kind=LETTERS, keys=[self._key]) for name in ("get", "write")
+            ]
         if self._beside is not None:
             plans += [
                 self._faults.before(name, self._stop, kind=self._beside) for name in ("find", "get", "write", "remove")

@@ -92,6 +92,9 @@ class Archiving:
                     if dry_run:
                         self._count(await self._without_restored(month, moves))
                     else:
+                        archived = await self._remove_archived([each for move in moves for each in move.former])
+                        for move in moves:
+                            move.former = [each for each in move.former if each.entry_id not in archived]
                         await self._archive(month, moves)
         if (leaves := leaving_history(self._rules, now, batch_size)) is not None:
             async for former in pages(self._own_history, leaves):
@@ -207,8 +210,8 @@ class Archiving:
 
     async def _archive_former(self, former: Sequence[FormerLetter]) -> int:
         """Archive former letters whose successor is still in the queue. Returns how many."""
-        count = 0
-        letters = {each.entry_id: letter_of(each) for each in former}
+        count, archived = 0, await self._remove_archived(former)
+        letters = {each.entry_id: letter_of(each) for each in former if each.entry_id not in archived}
         revisions = await self._find_revisions(list(letters.values()), {})
         months: dict[str, list[_Move]] = defaultdict(list)
         for letter in letters.values():
@@ -218,7 +221,8 @@ class Archiving:
         there = {each.entry_id: each for each in former}
         for month, moves in months.items():
             partition = await self._places.provide(month)
-            sure = await self._copy_surely(partition, moves, there)
+            these = {move.letter.entry_id: there[move.letter.entry_id] for move in moves}
+            sure = await self._copy_surely(partition, moves, these)
             removed = await self._history.remove([there[move.letter.entry_id] for move in sure]) if sure else []
             gone = [move.letter.entry_id for move, done in zip(sure, removed, strict=True) if done is True]
             if lost := [move for move, done in zip(sure, removed, strict=True) if done is False]:
@@ -306,6 +310,10 @@ class Archiving:
         if at_key is None or at_key.entry_id == entry_id:
             return False
         later = [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
+        return await self._is_in_copies_of(entry_id, later, at_key)
+
+    async def _is_in_copies_of(self, entry_id: str, later: Sequence[str], at_key: DeadLetter) -> bool:
+        """Whether the archive has it as a former letter of one of these, of which `at_key` is the latest."""
         former = await self._history.get(later)
         gone = {each for each, old in zip(later, former, strict=True) if is_archived(each, at_key, old is not None)}
         for copies in (await self._places.find_copies(later)).values():
@@ -328,7 +336,7 @@ class Archiving:
         for letter in tombstones:
             if (copy := with_copies.get(letter.entry_id)) is not None:
                 former |= {each.entry_id: letter.entry_id for each in copy.read_former()}
-        there = await self._history.get(list(former)) if former else []
+        there = await self._history.get(list(former))
         away = await self._which_are_away(tombstones)
         if old := [each for each in there if isinstance(each, FormerLetter) and former[each.entry_id] in away]:
             await self._history.remove(old)
@@ -344,9 +352,31 @@ class Archiving:
         await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in done])
 
     async def _which_are_away(self, tombstones: Sequence[DeadLetter]) -> set[str]:
-        """The entry ids of those that nobody has changed."""
+        """The entry ids of those that nobody has changed, or whose key another letter has: they cannot be restored."""
         there = await self._letters.get([letter.key for letter in tombstones]) if tombstones else []
-        return {letter.entry_id for letter, now in zip(tombstones, there, strict=True) if is_same_version(letter, now)}
+        old = await self._history.get([letter.entry_id for letter in tombstones]) if tombstones else []
+        away: set[str] = set()
+        for letter, now, former in zip(tombstones, there, old, strict=True):
+            is_other = isinstance(now, DeadLetter) and now.entry_id != letter.entry_id and former is None
+            if is_other or is_same_version(letter, now):
+                away.add(letter.entry_id)
+        return away
+
+    async def _remove_archived(self, former: Sequence[FormerLetter]) -> set[str]:
+        """Remove from the history what is in the copy of a later letter that has left before the one that has the key.
+
+        Its tombstone was succeeded before all was removed that went with it. Returns the entry ids of these.
+        """
+        there = await self._letters.get([_letter_key(each) for each in former]) if former else []
+        removed: list[FormerLetter] = []
+        for each, at_key in zip(former, there, strict=True):
+            if not isinstance(at_key, DeadLetter):
+                continue
+            later = [entry for entry in at_key.absorbed if entry != each.entry_id and entry not in each.absorbed]
+            if later and await self._is_in_copies_of(each.entry_id, later, at_key):
+                removed.append(each)
+        await self._history.remove(removed)
+        return {each.entry_id for each in removed}
 
     def _fail(self, move: _Move, why: str) -> None:
         extra = log_event("archive.failed", **letter_fields(move.letter))
