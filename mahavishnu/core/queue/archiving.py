@@ -325,8 +325,7 @@ class Archiving:
     async def _forget(self, tombstones: Sequence[DeadLetter]) -> None:
         """Remove from the queue what went with these letters, and what else the archive has of it; note that.
 
-        What the copy does not have stays. So does what went into a partition that is detached by now, and the letters
-        that somebody restores meanwhile: that changes their tombstones first.
+        What their copies do not have stays. Who restores one changes its tombstone first: then all of it stays.
         """
         with_copies: dict[str, ArchivedLetter] = {}
         place = {letter.entry_id: letter.resolution.notes for letter in tombstones}
@@ -375,7 +374,8 @@ class Archiving:
             later = [entry for entry in at_key.absorbed if entry != each.entry_id and entry not in each.absorbed]
             if later and await self._is_in_copies_of(each.entry_id, later, at_key):
                 removed.append(each)
-        await self._history.remove(removed)
+        if removed:
+            await self._history.remove(removed)
         return {each.entry_id for each in removed}
 
     def _fail(self, move: _Move, why: str) -> None:

@@ -222,7 +222,7 @@ async def test_who_restores_and_who_removes_what_was_left(case: Case, dying: int
     async def finish(queue: DeadLetterQueue) -> None:
         await Archiving(queue.context, RULES).finish()
 
-    stops = [*STOPS, ("write", HISTORY)]
+    stops = [("write", HISTORY), ("remove", HISTORY), ("write", LETTERS)]
     assert await case.in_every_order(prepare, restore, finish, stops, dying, most=5000) > 10
 
 
