@@ -116,6 +116,7 @@ class SyncAudit(SyncFace[AuditLog]):
     """`dlq.audit`."""
 
     list = SyncMethod(_of(AuditLog).list)
+    require = SyncMethod(_of(AuditLog).require)
     record_denial = SyncMethod(_of(AuditLog).record_denial)
     forget_contents = SyncMethod(_of(AuditLog).forget_contents)
 

@@ -7,6 +7,7 @@ MahavishnuError
 │   ├── InvalidPayload          … because JSON cannot hold it; names the path
 │   ├── InvalidOption           … because a queue cannot have such an option
 │   └── InvalidQuery            … because the kind has no such field, or the cursor is of another list
+│       └── InvalidQueryText    … because its text is no query; says where
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── StepExhausted               a step of a tracked workflow failed for good: a retry does not run it again
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well

@@ -36,6 +36,7 @@ from mahavishnu.model.query_times import RESOLUTION, parse_duration, parse_span,
 TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = re.compile(rf'([^\W\d]\w*)((?:\.(?:{QUOTED}|[^\s:=<>!()",]+))?)(!=|>=|<=|[:=<>])', re.DOTALL)
+_ESCAPED: Final = re.compile(r'\\(["\\])')
 VALUE: Final = re.compile(rf'{QUOTED}|\(none\)|[^\s,()"]+', re.DOTALL)
 WORD: Final = re.compile(rf'{QUOTED}|[^\s()"]+', re.DOTALL)
 _SPACE = re.compile(r"\s*")
@@ -361,7 +362,7 @@ class _Reader:
 
 def unquote(text: str) -> str:
     """The text that is meant, with or without quotes; in quotes `\\"` is a quote and `\\\\` a backslash."""
-    return re.sub(r'\\(["\\])', r"\1", text[1:-1]) if text.startswith('"') else text
+    return _ESCAPED.sub(r"\1", text[1:-1]) if text.startswith('"') else text
 
 
 def has_word(word: str) -> Condition:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 MOST_FRAMES = 200
 _FRAME = re.compile(r'^(?P<lead>[ |+]*)File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
-_MARKS = re.compile(r"^[ |+]*[~^ ]+$")
+_MARKS = re.compile(r"^[ |+]*(?:[~^][~^ ]*)?$")
 
 
 @dataclass(frozen=True, slots=True)

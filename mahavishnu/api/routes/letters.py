@@ -139,6 +139,9 @@ async def import_letters(
     """
     from mahavishnu.core.queue.letter_lines import documents_in  # what lists letters does not wait for it
 
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not kind.endswith("json"):
+        raise InvalidInput("the body is not read as JSON: send it with the header Content-Type: application/json")
     letters = documents_in(await request.body())
     result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted, namespace=namespace)
     return json_response(

@@ -22,6 +22,8 @@ LINEAR, POLYNOMIAL, EXPONENTIAL = Growth.LINEAR, Growth.POLYNOMIAL, Growth.EXPON
 # The command line and the configuration read what the operator of the process wrote.
 READ_TEXTS_OF_OTHERS = ("adapters", "bulk", "classify", "engine", "model", "stores")
 
+# A query has LONGEST_TEXT characters at most, and its patterns are matched at one place.
+OF_SHORT_TEXTS = {f"mahavishnu.model.query_{name}" for name in ("text", "completion", "spelling", "times")}
 USES = {f"re.{name}" for name in ("compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer")}
 # Of the tables, which the test reads; of an operator's rules, which are examined, an index's name, a store's URL, and
 # of an operator's keys to be redacted, whose wildcards go back over nothing.
@@ -90,8 +92,18 @@ def patterns_in(value: Any) -> Iterator[re.Pattern[str]]:
         yield from patterns_in([*value, *value.values()])
 
 
+def values_of(module: ModuleType) -> list[Any]:
+    return [value for name, value in vars(module).items() if not name.startswith("__")]
+
+
+def test_patterns_of_texts_that_are_short_are_not_exponential() -> None:
+    patterns = set(patterns_in([values_of(module) for module in modules() if module.__name__ in OF_SHORT_TEXTS]))
+    assert len(patterns) > 3
+    assert [pattern.pattern for pattern in patterns if growth_of(pattern) is EXPONENTIAL] == []
+
+
 def test_every_pattern_that_meets_texts_of_others_is_linear() -> None:
-    values = [vars(module)[name] for module in modules() for name in vars(module) if not name.startswith("__")]
+    values: list[Any] = [values_of(module) for module in modules() if module.__name__ not in OF_SHORT_TEXTS]
     values += [data.names().parts, [phrase.pattern for phrase in data.phrases()]]
     patterns = set(patterns_in(values))
     assert len(patterns) > 1000
