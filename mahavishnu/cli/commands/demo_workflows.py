@@ -172,4 +172,5 @@ def _order(number: int) -> Mapping[str, Any]:
     return {"type": "order", "order": str(number), "currency": currency, "client": client, "lines": lines}
 
 
-_ORDERS = tuple((f"order-{number}", _order(number)) for number in range(1, WRONG + 7))
+_NUMBERS = (*range(WRONG + 1, WRONG + 7), *range(1, WRONG + 1))  # the wrong ones came last
+_ORDERS = tuple((f"order-{number}", _order(number)) for number in _NUMBERS)
