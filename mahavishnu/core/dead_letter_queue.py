@@ -267,7 +267,7 @@ class DeadLetterQueue:
         letter = await get_one(self.context.letters, self.context.key(task_id, namespace, queue))
         if letter is None or (letter.status is DeadLetterStatus.ARCHIVED and not include_archived):
             return None
-        return self.context.show(letter)
+        return await self.context.hand_out(letter)
 
     async def list_tasks(
         self,

@@ -197,6 +197,7 @@ def queue_from(
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
             tracing=make_tracing(settings.telemetry.tracing),
+            audit_payload_reads=settings.server.audit_payload_reads,
         ),
     )
 

@@ -108,6 +108,7 @@ class QueueOptions:
     namespace: str = DEFAULT_NAMESPACE
     tracing: Tracing | None = None
     may_act: MayAct | None = None  #: asked besides the permissions of who acts
+    audit_payload_reads: bool = False  #: the audit says who has read which payload
 
 
 class QueueContext:
@@ -223,6 +224,18 @@ class QueueContext:
         """Raise PermissionDenied if who acts may not do this; for what the audit does not record."""
         await self.open()
         await self.audit.require(act, subject)
+
+    async def note_read(self, act: str, subject: str) -> None:
+        """Write down that who acts is shown payloads, where that is wanted. Raises StoreError: then they are not."""
+        who = self.principal
+        if self.options.audit_payload_reads and who is not None and who.sees_payloads:
+            async with self.audit.record(act, subject, by=who.name):
+                pass
+
+    async def hand_out(self, letter: DeadLetter) -> DeadLetter:
+        """The same as `show`, for one who asked for this letter: that is written down where it is wanted."""
+        await self.note_read("read", f"letter:{letter.key}")
+        return self.show(letter)
 
     def show(self, letter: DeadLetter) -> DeadLetter:
         """The letter as its reader may see it; it must not be written."""

@@ -166,6 +166,9 @@ class ServerSettings(Section):
         (),
         "Keys that sign the logins of browsers, 32 characters or more: the first signs, the others are still believed",
     )
+    audit_payload_reads: bool = setting(
+        False, "Write into the audit who was shown the payload of a letter, or has exported some"
+    )
     proxy: ProxySettings = ProxySettings()
     oidc: OidcSettings = OidcSettings()
 

@@ -163,6 +163,7 @@ class Archive:
         """
         await self._context.require("read", f"archive:{name}")
         line = await self._find_line(name, queue)
+        await self._context.note_read("read", f"archive:{name}")
         return read_case(line, await tasks_of_letter(self._context, line.copy))
 
     async def show_task(self, task_id: str) -> ArchivedTaskCase:
@@ -195,6 +196,7 @@ class Archive:
         Raises InvalidInput for steps that did not come to an end, and StoreError rather than leave some out.
         """
         await self._context.require("export")
+        await self._context.note_read("export", "archive")
         async for line in ArchiveExport(self._context).lines(after, upto, form):
             yield line
 

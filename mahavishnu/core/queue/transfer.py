@@ -78,6 +78,7 @@ class Transfer:
         """
         await self._context.open()
         await self._context.require("export")
+        await self._context.note_read("export", "queue")
         whole = replace(self._letters, with_items=True)  # what is taken elsewhere must not leave waiting work behind
         async for letter in scan(whole, reads.list_query(None, query, filters)):
             yield letter_as_line(letter)

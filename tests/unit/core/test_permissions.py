@@ -200,6 +200,19 @@ async def test_the_rule_of_the_application_is_asked_too_and_refuses_when_it_fail
     await queue.letters.redrive("o-1", by="the application itself")
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_the_audit_says_who_was_shown_a_payload_if_that_is_wanted(house: House, wanted: bool) -> None:
+    queue = house.queue(audit_payload_reads=wanted)
+    await fill(queue)
+    ann = queue.for_actor(Principal.of_role("ann", "viewer", ORDERS))
+    bare = queue.for_actor(Principal("bea", frozenset({Permission.VIEW})))
+    assert await ann.get_task("o-1") is not None and await ann.get_task("b-1") is None
+    assert await bare.get_task("o-1") is not None and await queue.get_task("o-1") is not None
+    assert len(await _export(ann)) == 1
+    noted = [(each.actor, each.action, each.subject) for each in (await queue.audit.list()).items]
+    assert sorted(noted) == ([("ann", "export", "queue"), ("ann", "read", "letter:o-1")] if wanted else [])
+
+
 def test_options_have_the_rule() -> None:
     assert QueueOptions().may_act is None
 

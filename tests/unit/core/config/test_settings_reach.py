@@ -292,6 +292,7 @@ REACHES: dict[str, Reach] = {
         {"server": {"admins": {"ann": "t-1"}}},
     ),
     "server.session_keys": Reach(["too-short"], why_no_api, "at least"),
+    "server.audit_payload_reads": Reach(True, lambda app: queue_of(app).context.options.audit_payload_reads),
     "server.proxy.addresses": Reach(("192.0.2.1",), lambda app: proxies_of(app).include("192.0.2.1"), True, PROXY),
     "server.proxy.user_header": Reach("X-User", lambda app: proxies_of(app).user_header, also=PROXY),
     "server.proxy.groups_header": Reach("X-Groups", lambda app: proxies_of(app).groups_header, also=PROXY),
