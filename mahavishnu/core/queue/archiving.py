@@ -325,7 +325,7 @@ class Archiving:
     async def _forget(self, tombstones: Sequence[DeadLetter]) -> None:
         """Remove from the queue what went with these letters, and what else the archive has of it; note that.
 
-        What their copies do not have stays. Who restores one changes its tombstone first: then all of it stays.
+        What copies do not have stays. Who restores a letter changes its tombstone first: then all of it stays.
         """
         with_copies: dict[str, ArchivedLetter] = {}
         place = {letter.entry_id: letter.resolution.notes for letter in tombstones}
@@ -342,8 +342,9 @@ class Archiving:
         found = await self._places.find_copies(list(former))
         away = await self._which_are_away(tombstones)
         for partition, copies in found.items():
-            if own := [copy for copy in copies if former[copy.entry_id] in away]:
-                await self._places.letters(partition).remove(own)
+            # A letter itself may be in the history too, in an earlier state.
+            own = [copy for copy in copies if former[copy.entry_id] in away and copy.entry_id not in place]
+            await self._places.letters(partition).remove(own)
         there = await self._history.get(list(former)) if former else []
         unfinished = {of for of, each in zip(former.values(), there, strict=True) if each is not None}
         done = [each for each in tombstones if each.entry_id in (away & with_copies.keys()) - unfinished]
@@ -356,8 +357,8 @@ class Archiving:
         old = await self._history.get([letter.entry_id for letter in tombstones]) if tombstones else []
         away: set[str] = set()
         for letter, now, former in zip(tombstones, there, old, strict=True):
-            is_other = isinstance(now, DeadLetter) and now.entry_id != letter.entry_id and former is None
-            if is_other or is_same_version(letter, now):
+            other = isinstance(now, DeadLetter) and now.entry_id != letter.entry_id and former is None
+            if other or is_same_version(letter, now):
                 away.add(letter.entry_id)
         return away
 
@@ -367,10 +368,9 @@ class Archiving:
         Its tombstone was succeeded before all was removed that went with it. Returns the entry ids of these.
         """
         there = await self._letters.get([_letter_key(each) for each in former]) if former else []
-        removed: list[FormerLetter] = []
-        for each, at_key in zip(former, there, strict=True):
-            if not isinstance(at_key, DeadLetter):
-                continue
+        removed = list[FormerLetter]()
+        pairs = zip(former, there, strict=True)
+        for each, at_key in ((each, now) for each, now in pairs if isinstance(now, DeadLetter)):
             later = [entry for entry in at_key.absorbed if entry != each.entry_id and entry not in each.absorbed]
             if later and await self._is_in_copies_of(each.entry_id, later, at_key):
                 removed.append(each)

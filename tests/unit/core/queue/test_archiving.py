@@ -17,7 +17,7 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ArchivedLetter, archive_kind
@@ -202,6 +202,20 @@ async def test_a_former_letter_that_goes_by_itself_meanwhile_is_archived_once(an
     assert sorted(found) == sorted(entries.values())
     assert [each async for each in scan(latest.store.collection(HISTORY), Query())] == []
     await sound(latest)
+
+
+async def test_a_letter_of_which_an_earlier_state_is_in_the_history_keeps_its_copy(any_house: House) -> None:
+    """A local store that comes home may leave one there."""
+    queue = any_house.queue()
+    for _ in range(2):
+        await queue.enqueue("wf", {}, [], "boom")
+        await queue.letters.resolve("wf")
+    letter = await letter_of(queue, "wf")
+    await queue.store.collection(HISTORY).write([replace(FormerLetter.of(letter), version=None)])
+    any_house.clock.advance(LATER)
+    assert await run(queue) == 1
+    assert (await queue.archive.show("wf")).letter.entry_id == letter.entry_id
+    assert [each async for each in scan(queue.store.collection(HISTORY), Query())] == []
 
 
 async def test_the_month_is_that_of_the_end_also_after_midnight(any_house: House) -> None:
