@@ -27,6 +27,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.encryption import Encryption, new_key
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
@@ -89,6 +90,10 @@ def role_by_provider(app: MahavishnuApp) -> str | None:
     roles = access_of(app.config).provider_roles
     assert roles is not None
     return roles.role_of("x", ["g"])
+
+
+def alert_rules_of(app: MahavishnuApp) -> AlertRules:
+    return queue_of(app).context.alert_rules
 
 
 def sees_orders_only(actor: Actor | None) -> bool:
@@ -225,6 +230,30 @@ REACHES: dict[str, Reach] = {
     "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
     "events.webhook_url": Reach("https://hooks.example/1", lambda app: queue_of(app).context.event_rules.webhook_url),
     "events.webhook_secret": Reach("hush", lambda app: queue_of(app).context.event_rules.webhook_secret),
+    "alerts.rules": Reach(("growth",), lambda app: alert_rules_of(app).reasons),
+    "alerts.routes": Reach({"slack": ("growth",)}, lambda app: dict(alert_rules_of(app).routes)),
+    "alerts.first_seen_minutes": Reach(7, lambda app: alert_rules_of(app).first_seen, timedelta(minutes=7)),
+    "alerts.age_hours": Reach(7, lambda app: alert_rules_of(app).age, timedelta(hours=7)),
+    "alerts.many_exhausted": Reach(7, lambda app: alert_rules_of(app).many_exhausted),
+    "alerts.most_groups": Reach(7, lambda app: alert_rules_of(app).most_groups),
+    "alerts.cool_down_minutes": Reach(7, lambda app: alert_rules_of(app).cool_down, timedelta(minutes=7)),
+    "alerts.repeat_minutes": Reach(7, lambda app: alert_rules_of(app).repeat, timedelta(minutes=7)),
+    "alerts.console_url": Reach("https://dlq.example", lambda app: alert_rules_of(app).console_url),
+    "alerts.log": Reach(True, lambda app: alert_rules_of(app).log),
+    "alerts.webhook_url": Reach("https://hooks.example/1", lambda app: alert_rules_of(app).webhook_url),
+    "alerts.webhook_secret": Reach("hush", lambda app: alert_rules_of(app).webhook_secret),
+    "alerts.slack_url": Reach("https://hooks.example/2", lambda app: alert_rules_of(app).slack_url),
+    "alerts.pagerduty_key": Reach("k1", lambda app: alert_rules_of(app).pagerduty_key),
+    "alerts.pagerduty_url": Reach("https://pages.example", lambda app: alert_rules_of(app).pagerduty_url),
+    "alerts.email_to": Reach(("ops@example.com",), lambda app: alert_rules_of(app).email_to),
+    "alerts.email_from": Reach("dlq@example.com", lambda app: alert_rules_of(app).email_from),
+    "alerts.smtp_host": Reach("mail.example", lambda app: alert_rules_of(app).smtp_host),
+    "alerts.smtp_port": Reach(2525, lambda app: alert_rules_of(app).smtp_port),
+    "alerts.smtp_security": Reach("tls", lambda app: alert_rules_of(app).smtp_security),
+    "alerts.smtp_user": Reach("ann", lambda app: alert_rules_of(app).smtp_user),
+    "alerts.smtp_password": Reach(
+        "hush", lambda app: alert_rules_of(app).smtp_password, also={"alerts": {"smtp_security": "tls"}}
+    ),
     "staleness.enabled": Reach(False, lambda app: queue_of(app).context.staleness.enabled),
     "staleness.dry_run": Reach(True, lambda app: queue_of(app).context.staleness.dry_run),
     "staleness.detection_interval_seconds": Reach(
