@@ -39,6 +39,8 @@ from tests.acceptance.node import CLOCK
 from tests.acceptance.server import Server, environment_for, served
 from tests.opensearch import Servers
 
+# Items of named queues have the other one while they wait, and are no letters among all namespaces.
+REASONS = [each for each in DlqReason if each is not DlqReason.QUEUED]
 FEW, MANY, CHUNK = 10_000, 100_000, 5_000
 SETTINGS = {"DLQ_MAX_SIZE": "100000"}
 GROUPS = 397
@@ -72,7 +74,7 @@ def letter(number: int, now: datetime) -> DeadLetter:
         fingerprint=None if mix % 101 == 0 else f"cause-{mix % (GROUPS if mix % 3 else 11):03}",
         error_category=list(ErrorCategory)[mix // 5 % 6],
         retry_policy=list(RetryPolicy)[mix // 6 % 4],
-        reason=list(DlqReason)[mix // 9 % len(DlqReason)],
+        reason=REASONS[mix // 9 % len(REASONS)],
         priority=mix // 10 % 40,
         occurrences=1 + mix % 3,
         dlq_retry_count=mix // 4 % 4,
@@ -330,7 +332,7 @@ class TestSameAnswers:
             == http_by_reason
         )
         lines = {line["dlq_reason"]: line for line in http_by_reason}
-        assert set(lines) == set(DlqReason)
+        assert set(lines) == set(REASONS)
         for reason, line in lines.items():
             mine = [each for each in hall.letters if each.reason == reason]
             ended = Counter(str(each.resolution_status) for each in mine)
