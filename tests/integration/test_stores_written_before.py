@@ -338,7 +338,7 @@ async def answers(dlq: DeadLetterQueue) -> dict[str, Any]:
 
 def without_namespace(view: GroupView) -> dict[str, Any]:
     """What was shown of a group before."""
-    return {name: value for name, value in view.to_dict().items() if name != "namespace"}
+    return {name: value for name, value in view.to_dict().items() if name not in ("namespace", "for_people")}
 
 
 def without_adapter(shown: dict[str, Any], none: Any = "") -> dict[str, Any]:
