@@ -242,7 +242,12 @@ async def test_two_who_restore_and_an_archiver(case: Case) -> None:
         case.house.clock.advance(1)
         await archive(queue)
 
-    assert await case.in_every_order(prepare, restore, restore_change_and_archive, most=5000) > 10
+    stops = [
+        ("write", COPIES),
+        ("remove", COPIES),
+        ("remove", HISTORY),
+    ]  # with each write of a letter there are too many
+    assert await case.in_every_order(prepare, restore, restore_change_and_archive, stops, most=5000) > 5
 
 
 async def test_an_archiver_and_who_detaches_the_partition(case: Case) -> None:
