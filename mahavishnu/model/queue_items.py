@@ -11,7 +11,7 @@ from typing import Any, Self
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time, instant, instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput
-from mahavishnu.model.ids import document_key, entry_instant, new_entry_id
+from mahavishnu.model.ids import derived_entry_id, document_key, entry_instant, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import (
@@ -297,9 +297,15 @@ def send_item(letter: DeadLetter, to: str, now: datetime) -> DeadLetter:
 
 
 def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> DeadLetter:
-    """What lives on in the target: the same work under a new id, unfailed, with its reason and where it came from."""
+    """What lives on in the target: the same work under a new id, unfailed, with its reason and where it came from.
+
+    Whoever moves it gives it the same id. Else a copy that comes home from a local store would be another item there,
+    once the one that is there already has been done.
+    """
     source = Source(SourceKind.QUEUE_ITEM, letter.queue, letter.entry_id, None, letter.created_at)
-    copy = new_item(target, letter.payload, now, metadata=letter.labels, source=source)
+    id = derived_entry_id(letter.entry_id, target.name, letter.created_at)
+    came = max(now, entry_instant(new_entry_id(now)) or now)  # also if the clock is set back, they leave in this order
+    copy = new_item(target, letter.payload, came, metadata=letter.labels, id=id, source=source)
     return evolve(
         copy,
         reason=letter.reason,

@@ -257,6 +257,7 @@ class Chaos:
             ):
                 clock.offset += timedelta(hours=1)
             await dlq.deletion.finish()
+            await Archiving(dlq.context, RETENTION).run(1000, dry_run=False)  # which a worker does every hour
             await Archiving(dlq.context, RETENTION).finish()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]

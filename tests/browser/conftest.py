@@ -95,13 +95,20 @@ async def open_page(browser: Browser) -> Open:
     return open_it
 
 
+class QuietServer(uvicorn.Server):
+    """A server that leaves the signals of this process to the tests: it lives as long as they do."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
 @contextlib.asynccontextmanager
 async def served(dlq: DeadLetterQueue, clock: ManualClock, **options: Any) -> AsyncIterator[Site]:
     """A server of this queue on a free port of this machine."""
     listening = socket.create_server(("127.0.0.1", 0))
     app = create_app(dlq, **options)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    server = QuietServer(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield Site(f"http://127.0.0.1:{listening.getsockname()[1]}", dlq, clock)
