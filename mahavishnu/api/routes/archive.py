@@ -220,7 +220,9 @@ async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | Non
 @router.get(
     "/exports",
     response_class=StreamingResponse,
-    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}, "description": "Lines"}},
+    responses={
+        200: {"content": {kind: {"schema": {"type": "string"}} for kind in (NDJSON, CSV)}, "description": "Lines"}
+    },
     summary="Archived letters of some steps, as lines of JSON or CSV",
     name="export",
 )
