@@ -111,19 +111,18 @@ if hasattr(os, "register_at_fork"):
 def derived_entry_id(entry_id: str, target: str, made_at: datetime) -> str:
     """The id of what becomes of an entry somewhere else: always the same one, so that who meets it twice knows it.
 
-    It sorts by the time of the former id, or by `made_at` where that id says none.
+    What comes of several entries has their order. Of an id that says no time, it sorts by `made_at`.
 
     >>> former = EntryIds()(datetime(2026, 1, 1, tzinfo=UTC))
     >>> made = derived_entry_id(former, "dead", datetime(2027, 1, 1, tzinfo=UTC))
-    >>> made == derived_entry_id(former, "dead", datetime(2028, 1, 1, tzinfo=UTC)), made[:13] == former[:13]
+    >>> made == derived_entry_id(former, "dead", datetime(2028, 1, 1, tzinfo=UTC)), made[:-8] == former[:-8]
     (True, True)
     """
     digest = hashlib.sha256(f"{entry_id}>{target}".encode("utf-8", "surrogatepass")).hexdigest()
-    came = entry_instant(entry_id)
-    time = entry_id[:13] if came is not None else EntryIds()(made_at)[:13]
-    mark = entry_id[-8:] if came is not None else digest[-8:]
-    variant = "89ab"[int(digest[3], 16) % 4]
-    return f"{time}-7{digest[:3]}-{variant}{digest[4:7]}-{digest[7:11]}{mark}"
+    if entry_instant(entry_id) is not None:
+        return entry_id[:-8] + digest[:8]
+    time = EntryIds()(made_at)[:13]
+    return f"{time}-7{digest[:3]}-{'89ab'[int(digest[3], 16) % 4]}{digest[4:7]}-{digest[7:19]}"
 
 
 def entry_instant(entry_id: str) -> datetime | None:
