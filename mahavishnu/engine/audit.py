@@ -26,6 +26,7 @@ from mahavishnu.model.events import (
     without_contents,
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import MASK
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace, written_namespace
@@ -135,7 +136,10 @@ class AuditLog:
             where.append(Between("at", at_least=since and instant(since), below=until and instant(until)))
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         page = await self._entries.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
-        return replace(page, items=await self._seen(page.items), degraded=page.degraded or unseen)
+        entries = await self._seen(page.items)
+        if self._principal is not None and not self._principal.sees_payloads:
+            entries = [replace(each, changes=_without_payloads(each.changes)) for each in entries]
+        return replace(page, items=entries, degraded=page.degraded or unseen)
 
     async def _seen(self, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
         """What of it who asks sees: with a part of a namespace, what is about letters of that, and their own acts."""
@@ -315,6 +319,15 @@ async def _refusal(may: MayAct, name: str, action: str) -> str | None:
 def _exists(entry: AuditEntry) -> StoreUnavailable:
     """The error for an id that is taken; ids are random, so no other entry has this one."""
     return StoreUnavailable(f"audit entry {entry.key} is there already")
+
+
+def _without_payloads(changes: Json) -> Json:
+    """What was changed, without what it was and is where that is a part of a task or of metadata."""
+    shown = {
+        name: dict.fromkeys(change, MASK) if name.split("/")[0] in _FROM_USERS else change
+        for name, change in changes.value.items()
+    }
+    return Json.of(shown, "changes")
 
 
 def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:

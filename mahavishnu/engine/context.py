@@ -188,7 +188,7 @@ class QueueContext:
 
     def _enter_namespace(self) -> None:
         """Everything that is another one in each namespace."""
-        self.letters = VisibleLetters(self.store.collection(LETTERS), self.namespace, self.scope, self._sees_payloads)
+        self.letters = VisibleLetters(self.store.collection(LETTERS), self.namespace, self.scope, self.sees_payloads)
         self.history = self.records(HISTORY)
         self.ledger = self.own_records(LEDGER)
         self.audit = AuditLog(
@@ -239,10 +239,11 @@ class QueueContext:
 
     def show(self, letter: DeadLetter) -> DeadLetter:
         """The letter as its reader may see it; it must not be written."""
-        return letter if self._sees_payloads else without_payload_of(letter)
+        return letter if self.sees_payloads else without_payload_of(letter)
 
     @property
-    def _sees_payloads(self) -> bool:
+    def sees_payloads(self) -> bool:
+        """Whether tasks and metadata are shown to who acts."""
         return self.principal is None or self.principal.sees_payloads
 
     @property

@@ -76,7 +76,7 @@ class StaleTask(ResponseModel):
     """A task that hangs, and what became of it, or with `dry_run` would."""
 
 
-def task_json(task: TaskRecord, moves: Sequence[OldTransition]) -> dict[str, Any]:
+def task_json(task: TaskRecord, moves: Sequence[OldTransition], payloads: bool = True) -> dict[str, Any]:
     """A task with every move of it, as HTTP and the command line show it."""
     listed = [
         {
@@ -85,11 +85,14 @@ def task_json(task: TaskRecord, moves: Sequence[OldTransition]) -> dict[str, Any
         }
         for each in moves
     ]
-    return {**_shown(task), "transitions": listed}
+    return {**_shown(task, payloads), "transitions": listed}
 
 
-def _shown(task: TaskRecord) -> dict[str, Any]:
+def _shown(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
     document: dict[str, Any] = to_json(task)
+    if not payloads:  # for who may not see what was to be done and what came of it
+        document["context"] = None
+        document["steps"] = [{**each, "result": None} for each in document["steps"]]
     return {name: value for name, value in document.items() if name not in _KEPT_BACK}
 
 
@@ -101,7 +104,8 @@ async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Ann
     page = await lifecycle.list(
         state, name=params.name, template=params.template, limit=params.limit, after=params.cursor
     )
-    return json_response([_shown(task) for task in page.items], 200, page_headers(request, page))
+    shown = [_shown(task, dlq.context.sees_payloads) for task in page.items]
+    return json_response(shown, 200, page_headers(request, page))
 
 
 @router.get("/{task_id}", response_model=TaskDetail, responses=problem_responses(404), summary="One task")
@@ -109,7 +113,7 @@ async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """With its steps, and every move of it and of them."""
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(task_id)
-    shown = task_json(task, await lifecycle.transitions(task_id))
+    shown = task_json(task, await lifecycle.transitions(task_id), dlq.context.sees_payloads)
     return json_response({**shown, "readiness": await lifecycle.step_readiness(task_id)}, 200)
 
 

@@ -165,6 +165,34 @@ async def test_who_may_not_see_payloads_gets_letters_without_them_and_can_retry_
     assert kept is not None and kept.task == {"secret": "s3cret"}
 
 
+async def test_who_may_not_see_payloads_sees_none_in_tasks_and_in_the_audit(house: House) -> None:
+    app = house.app()
+
+    @app.workflow("pay", key="order", track=True)
+    async def pay(order: str, secret: str) -> str:
+        await app.lifecycle.step("reserve", _reserve, secret)
+        raise ConnectionError("connection refused")
+
+    with pytest.raises(ConnectionError):
+        await pay("o-1", "s3cret")
+    queue = app.dlq
+    (letter,) = await queue.list_tasks()
+    await queue.letters.edit(letter.task_id, patch={"secret": "s3cret too"}, by="bob")
+    access = Access.of({"ann": "t-1"}, {}, {}, {"ann": Limit(frozenset({Permission.VIEW}))})
+    async with client(queue, access) as http:
+        (task,) = (await http.get("/api/v1/tasks", params={"state": "all"})).json()
+        whole = (await http.get(f"/api/v1/tasks/{task['task_id']}")).json()
+        audit = (await http.get("/api/v1/audit")).json()
+    assert "s3cret" not in repr((task, whole, audit)) and "task/secret" in repr(audit)
+    async with client(queue, Access()) as http:
+        whole = (await http.get(f"/api/v1/tasks/{task['task_id']}")).json()
+    assert "s3cret" in repr(whole["context"]) and "s3cret" in repr(whole["steps"])
+
+
+async def _reserve(secret: str) -> str:
+    return f"reserved with {secret}"
+
+
 async def test_a_queue_outside_of_the_scope_does_not_exist(house: House) -> None:
     queue = house.queue()
     for name in ("orders", "billing"):
