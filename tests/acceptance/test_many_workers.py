@@ -60,6 +60,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{str(address).replace('http', 'opensearch', 1)}/{prefix}?timeout=10"
 
 
+@PROVED_ON_OPENSEARCH
 async def test_five_processes_run_a_thousand_letters_each_exactly_once(url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with open_store(url, kinds=KINDS) as store:
@@ -153,6 +154,7 @@ async def test_a_job_that_kills_its_process_is_isolated_and_the_others_go_on(url
     assert len([task for task, _ in diary(log) if task == "poison"]) == 3
 
 
+@PROVED_ON_OPENSEARCH
 async def test_the_outcome_of_a_process_that_was_suspended_is_refused(url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options: dict[str, Any] = {"url": url, "log": str(log), "limits": {"lease_seconds": 1.0}}
@@ -180,6 +182,7 @@ async def test_the_outcome_of_a_process_that_was_suspended_is_refused(url: str, 
     assert letter.tallies.claims_recovered == 1
 
 
+@PROVED_ON_OPENSEARCH
 async def test_work_is_taken_over_from_a_process_that_left(url: str, tmp_path: Path) -> None:
     """The share of a worker that is gone, but was not told so, is not left lying."""
     log = tmp_path / "log"
