@@ -54,14 +54,6 @@ async def groups_page(
     here = dlq.in_namespace(params.namespace or dlq.namespace)
     found = await console_of(request).recent.get(
         ("groups", here.namespace, actor.sees, params.model_dump_json()),
-        lambda: here.groups.list(
-            state=params.state,
-            owner=params.owner,
-            on_hold=params.on_hold,
-            quiet=params.quiet or params.state is not None,
-            sort=params.sort,
-            limit=params.limit,
-            after=params.cursor,
-        ),
+        lambda: here.groups.list(**params.arguments()),
     )
     return await show(request, "groups.html", GroupsView(found.value, params), recent=found)

@@ -69,6 +69,18 @@ class GroupQuery(NamespacePageQuery):
     ] = False
     sort: Literal["count", "last_seen", "growth"] = "count"
 
+    def arguments(self) -> dict[str, Any]:
+        """What `Groups.list` is called with."""
+        return {
+            "state": self.state,
+            "owner": self.owner,
+            "on_hold": self.on_hold,
+            "quiet": self.quiet or self.state is not None,
+            "sort": self.sort,
+            "limit": self.limit,
+            "after": self.cursor,
+        }
+
 
 @router.get("", response_model=list[Group], summary="Groups of letters with the same cause", name="list")
 async def list_groups(
@@ -76,15 +88,7 @@ async def list_groups(
 ) -> Response:
     """The largest first, or those that grow, or the latest."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.groups.list(
-        state=params.state,
-        owner=params.owner,
-        on_hold=params.on_hold,
-        quiet=params.quiet or params.state is not None,
-        sort=params.sort,
-        limit=params.limit,
-        after=params.cursor,
-    )
+    page = await dlq.groups.list(**params.arguments())
     headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
     return json_response([view.to_dict() for view in page.items], 200, headers)
 
