@@ -27,6 +27,7 @@ from mahavishnu.core.config.schema import fields, variable
 from mahavishnu.core.config.sources import FILE_VARIABLE
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from tests.opensearch.cluster import Cluster
+from tests.opensearch.tools import tool
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -133,8 +134,7 @@ def test_compose_names_services_and_volumes_that_there_are() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     """With a program that is there in the place of the one that is not."""
-    if (analyze := shutil.which("systemd-analyze")) is None:
-        pytest.skip("systemd-analyze is not there")
+    analyze = tool("systemd-analyze")
     text = unit.read_text(encoding="utf-8").replace("/opt/mahavishnu/bin/mahavishnu", sys.executable)
     (tmp_path / unit.name).write_text(text, encoding="utf-8")
     done = subprocess.run([analyze, "verify", "--man=no", tmp_path / unit.name], capture_output=True, text=True)

@@ -25,6 +25,7 @@ _DEBIAN_PACKAGE = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
     "nginx": "nginx-light",
+    "systemd-analyze": "systemd",
 }
 
 
