@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
@@ -27,16 +27,24 @@ from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
-from mahavishnu.model.group import GroupState, GroupView
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, StoreError
+from mahavishnu.model.group import RULE, GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import UNCHANGED, Failure, ResolutionStatus
+from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.model.traceback_text import TracebackParts, split_traceback
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 FormFields = Annotated[Form, Depends(read_form)]
 MOST_SAMPLES = 5
+STALE = "Somebody changed the group since this page was shown: nothing was saved. What stands here now is new."
+ENDINGS: Mapping[ResolutionStatus, str] = {
+    ResolutionStatus.REQUEUED: "ran again and succeeded",
+    ResolutionStatus.MANUALLY_RESOLVED: "resolved by people",
+    ResolutionStatus.PERMANENTLY_FAILED: "given up",
+    ResolutionStatus.CANCELLED: "cancelled",
+    ResolutionStatus.MOVED: "moved to another queue",
+}
 router = Router(tag="group", documented=False)
 
 
@@ -66,6 +74,13 @@ class GroupPageView:
     common: GroupCommonalities | None
     fix: Fix
     idempotency_key: str
+    endings: Mapping[str, int] | None = None  #: how the letters of a closed group ended, and how many of them so
+    problem: str | None = None  #: why what somebody said of the group was not recorded
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether nobody closed the group: its last letter was closed."""
+        return self.group.group.resolved_by == RULE
 
     @property
     def version(self) -> str:
@@ -110,33 +125,49 @@ async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: s
 async def update(request: Request, dlq: Queue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
     """Record who is at it, how far they are, a note, a link, a hold: what the form names."""
     name, by = decode_id(fingerprint), acting_name(actor, None)
-    changes: dict[str, Any] = {}
-    if form.text("act") == "take":
-        group = await dlq.groups.get(name)
-        changes = {"owner": by}
-        if group.state is GroupState.NEW:
-            changes["state"] = GroupState.INVESTIGATING
-    elif form.text("act") == "note":
-        changes = {"note": form.optional("note"), "link": form.optional("link")}
-        if not any(changes.values()):
-            raise InvalidInput("a note or a link is a text that says something")
-    elif form.text("act") in ("resolved", "wont_fix"):
-        changes = {"state": form.text("act"), "note": form.optional("note")}
-    else:
-        changes = {
-            "state": form.optional("state"),
-            "owner": form.optional("owner"),
-            "hold_until": _day(form.optional("hold_until")),
-            "hold_release": form.optional("hold_release"),
-        }
-    await dlq.groups.update(name, by=by, **{key: value for key, value in changes.items() if value is not UNCHANGED})
+    group, act = await dlq.groups.get(name), form.text("act")
+    try:
+        if act == "note":
+            await dlq.groups.update(name, by=by, **_note_of(form))
+        else:
+            if not _is_as_shown(group, act, by, form.text("version")):
+                raise ChangedMeanwhile(name, "update", str(group.state), "changed meanwhile", what="group")
+            await dlq.groups.update(name, by=by, base=group, **_changes_of(group, act, by, form))
+    except ChangedMeanwhile:
+        return await _show(request, dlq, await dlq.groups.get(name), Fix(), problem=STALE, status=412)
     said = {
         "take": f"{by} is at it.",
         "note": "The note is added.",
         "resolved": "It is resolved. A new failure of this cause is a regression.",
         "wont_fix": "It is not going to be fixed. New letters of this cause are expected.",
-    }.get(form.text("act"), "Saved.")
+    }.get(act, "Saved.")
     return console_of(request).go(request, f"groups/{quote(name, safe='')}", Said(said))
+
+
+def _note_of(form: Form) -> dict[str, Any]:
+    """The note and the link of a form. Raises InvalidInput where there is neither."""
+    given = {"note": form.optional("note"), "link": form.optional("link")}
+    if not any(given.values()):
+        raise InvalidInput("a note or a link is a text that says something")
+    return given
+
+
+def _is_as_shown(group: GroupView, act: str, by: str, version: str) -> bool:
+    """Whether what the form would overwrite is what its page showed. Who takes a group overwrites its owner only."""
+    return version == etag(group.version) or (act == "take" and group.owner in (None, by))
+
+
+def _changes_of(group: GroupView, act: str, by: str, form: Form) -> dict[str, Any]:
+    if act == "take":
+        return {"owner": by} | ({"state": GroupState.INVESTIGATING} if group.state is GroupState.NEW else {})
+    if act in ("resolved", "wont_fix"):
+        return {"state": act, "note": form.optional("note")}
+    return {
+        "state": form.optional("state"),
+        "owner": form.optional("owner"),
+        "hold_until": _day(form.optional("hold_until")),
+        "hold_release": form.optional("hold_release"),
+    }
 
 
 @router.post("/groups/{fingerprint}/fix")
@@ -179,28 +210,40 @@ async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, f
     return console_of(request).go(request, f"runs/{run.run_id}", said)
 
 
-async def _show(request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, status: int = 200) -> Response:
+async def _show(
+    request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, problem: str | None = None, status: int = 200
+) -> Response:
     """The group with a fix as it is written so far."""
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
     name, actor = group.fingerprint, request.scope["actor"]
     key = ("common", dlq.namespace, actor.sees, name)
     common = await console_of(request).recent.get(key, lambda: _commonalities(dlq, name))
-    view = await _view(dlq, group, fix, common.value, secrets.token_urlsafe(16))
+    view = replace(await _view(dlq, group, fix, common.value, secrets.token_urlsafe(16)), problem=problem)
     return await show(request, "group.html", view, status=status)
 
 
 async def _view(
     dlq: DeadLetterQueue, group: GroupView, fix: Fix, common: GroupCommonalities | None, key: str
 ) -> GroupPageView:
-    samples = await read_or_none(_samples(dlq, group))
+    samples, endings = await asyncio.gather(read_or_none(_samples(dlq, group)), read_or_none(_endings(dlq, group)))
     failure = _failure_of(samples[0], group.fingerprint) if samples else None
     trace = split_traceback((failure and failure.traceback) or "", is_own_code)
-    return GroupPageView(group, samples, failure, trace, common, fix, key)
+    return GroupPageView(group, samples, failure, trace, common, fix, key, endings)
 
 
 async def _commonalities(dlq: DeadLetterQueue, name: str) -> GroupCommonalities | None:
     return await read_or_none(dlq.groups.commonalities(name))
+
+
+async def _endings(dlq: DeadLetterQueue, group: GroupView) -> Mapping[str, int]:
+    """How many of its letters that are kept here ended how; of a group that is not closed, nothing is counted."""
+    if not group.group.is_closed:
+        return {}
+    here = Is("fingerprint", (group.fingerprint,))
+    wanted = [Query((here, Is("resolution_status", (status,)))) for status in ENDINGS]
+    counted = await asyncio.gather(*map(dlq.search.count, wanted))
+    return {words: each.number for words, each in zip(ENDINGS.values(), counted, strict=True) if each.number}
 
 
 async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLetter]:

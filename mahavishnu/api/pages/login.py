@@ -23,6 +23,7 @@ from mahavishnu.model.errors import StoreError
 
 log = logging.getLogger(__name__)
 router = Router(tag="login", documented=False)
+LOST = "Your login has ended: what you sent was not done. Log in, and the page that you were on is shown as it is now."
 Wanted = Annotated[str, Field(max_length=4000)]
 
 
@@ -43,11 +44,12 @@ def login_view(request: Request, next: str, problem: str | None = None) -> Login
 
 
 @router.get("/login")
-async def login_page(request: Request, next: Wanted = "/") -> Response:
-    """The form; who needs no login is led on."""
+async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -> Response:
+    """The form; who needs no login is led on. `lost`: somebody did something when the login had ended."""
     if request.scope["session"] is not None or request.app.state.access.is_open:
         return console_of(request).go(request, local_target(next))
-    return await show(request, "login.html", login_view(request, local_target(next)))
+    problem = LOST if lost else None
+    return await show(request, "login.html", login_view(request, local_target(next), problem))
 
 
 @router.post("/login")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -14,9 +14,19 @@ from mahavishnu.api.errors import MEDIA_TYPE
 from mahavishnu.api.headers import guard
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.api.pages.console import Console
-from mahavishnu.api.pages.frame import root_from
+from mahavishnu.api.pages.frame import local_path, root_from
+from mahavishnu.api.pages.login import local_target
 from mahavishnu.api.routing import API
 
+_HEADLINES = {
+    403: "You may not do that",
+    404: "There is no such thing here",
+    405: "That is no page to open",
+    409: "It was not done",
+    412: "It was not done: somebody changed it meanwhile",
+    422: "It was not done: something in it is not right",
+    503: "The store cannot answer now",
+}
 _HEALTH = ("/healthz", "/readyz", "/metrics")
 
 
@@ -27,6 +37,12 @@ class ProblemView:
     status: int
     title: str
     detail: str
+    back: str | None = None  #: the page that the request came from, from the start page
+
+    @property
+    def headline(self) -> str:
+        """What happened, for people."""
+        return _HEADLINES.get(self.status, self.title)
 
 
 class ProblemPages:
@@ -68,7 +84,12 @@ class ProblemPages:
         request = Request(scope)
         if status == 401:
             return _lead_to_login(scope, request)
-        view = ProblemView(status, str(document["title"]), str(document["detail"]))
+        detail = str(document["detail"])
+        if status == 404 and "endpoint" not in scope:
+            detail = (
+                f"The console has no page {local_path(request)!r:.200}: what leads here is out of date, or mistyped."
+            )
+        view = ProblemView(status, str(document["title"]), detail, came_from(request))
         response = await self._console.show(request, "problem.html", view, status=status)
         for name in ("retry-after", "allow"):
             if name in headers:
@@ -85,10 +106,24 @@ def wants_page(scope: Scope) -> bool:
     return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
 
 
+def came_from(request: Request) -> str | None:
+    """The page of this console from which the request came, from the start page; None if it did not say so."""
+    try:
+        parts = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return None
+    mount = request.scope.get("root_path", "")
+    if parts.netloc != request.url.netloc or not parts.path.startswith(f"{mount}/"):
+        return None
+    path = parts.path.removeprefix(mount) + (f"?{parts.query}" if parts.query else "")
+    return path if path not in (local_path(request), "/") and local_target(path) == path else None
+
+
 def _lead_to_login(scope: Scope, request: Request) -> Response:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
-    wanted = path + (f"?{request.url.query}" if request.url.query else "") if request.method == "GET" else "/"
-    place = f"{root_from(path)}login?next={quote(wanted, safe='')}"
+    reading = request.method in ("GET", "HEAD")
+    wanted = path + (f"?{request.url.query}" if request.url.query else "") if reading else came_from(request) or "/"
+    place = f"{root_from(path)}login?next={quote(wanted, safe='')}" + ("" if reading else "&lost=true")
     if "hx-request" in request.headers:  # a fragment is no place for the login: the whole page goes there
         return Response(None, 200, {"HX-Redirect": place, "Cache-Control": "no-store"})
     return Response(None, 303, {"Location": place, "Cache-Control": "no-store"})

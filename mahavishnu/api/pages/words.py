@@ -86,6 +86,8 @@ def state_words(state: Any) -> str:
 
     >>> state_words("waiting_for_fix")
     'Waiting for fix'
+    >>> state_words("wont_fix")
+    "Won't fix"
     """
-    text = str(state).replace("_", " ")
+    text = str(state).replace("_", " ").replace("wont", "won't")
     return text[:1].upper() + text[1:]

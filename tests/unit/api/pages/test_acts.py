@@ -117,19 +117,80 @@ async def test_a_letter_is_deleted_by_who_types_its_id_and_may(guarded_api: ApiH
     assert await guarded_api.dlq.get_task("order-1") is None
 
 
+async def version_of(api: ApiHarness, path: str) -> str:
+    return field((await api.client.get(path, headers=HTML)).text, "version")
+
+
+@pytest.mark.parametrize("act", ["save", "take", "resolved", "wont_fix"])
+async def test_what_somebody_else_recorded_of_a_group_is_not_overwritten(api: ApiHarness, act: str) -> None:
+    await keep(api)
+    (group,) = (await api.dlq.groups.list()).items
+    path = f"/groups/{group.fingerprint}"
+    shown = await version_of(api, path)
+    await api.dlq.groups.update(group.fingerprint, by="bo", owner="bo", state="investigating")
+    refused = await post(api, path, act=act, version=shown, state="new", owner="")
+    assert refused.status_code == 412 and "Somebody changed the group" in refused.text
+    view = await api.dlq.groups.get(group.fingerprint)
+    assert (view.owner, view.state) == ("bo", "investigating")
+    done = await post(api, path, act=act, version=field(refused.text, "version"), state="new", owner="")
+    assert done.status_code == 303
+
+
+async def test_who_takes_a_group_that_got_a_note_meanwhile_has_it(api: ApiHarness) -> None:
+    await keep(api)
+    (group,) = (await api.dlq.groups.list()).items
+    path = f"/groups/{group.fingerprint}"
+    shown = await version_of(api, path)
+    await api.dlq.groups.update(group.fingerprint, by="bo", note="iOS 9.2 sends EURO")
+    assert (await post(api, path, act="take", version=shown)).status_code == 303
+    assert (await api.dlq.groups.get(group.fingerprint)).owner == "api_user"
+
+
+async def test_a_closed_group_says_who_closed_it_when_and_how_its_letters_ended(api: ApiHarness) -> None:
+    for number in range(3):
+        await keep(api, f"order-{number}")
+    (group,) = (await api.dlq.groups.list()).items
+    path = f"/groups/{group.fingerprint}"
+    await post(api, path, act="resolved", version=await version_of(api, path))
+    page = (await api.client.get(path, headers=HTML)).text
+    assert "It is resolved, says api_user." in page and "3 letters are still open; 3 wait for a person" in page
+    for number in range(3):
+        await post(api, f"/letters/order-{number}/resolve")
+    page = (await api.client.get(path, headers=HTML)).text
+    assert "Of 3 letters ever, 3 resolved by people." in page and "still open" not in page
+    assert "unknown currency" in (await api.client.get("/groups?state=resolved", headers=HTML)).text
+
+
+async def test_a_group_whose_last_letter_is_closed_says_that_it_is_resolved(api: ApiHarness) -> None:
+    await keep(api)
+    (group,) = (await api.dlq.groups.list()).items
+    await api.dlq.letters.resolve("order-1", by="bo")
+    page = (await api.client.get(f"/groups/{group.fingerprint}", headers=HTML)).text
+    assert "It is resolved: no letter of it is open any more." in page and "there is nothing to redrive" in page
+
+
 async def test_a_group_is_taken_noted_held_and_resolved(api: ApiHarness) -> None:
     await keep(api)
     (group,) = (await api.dlq.groups.list()).items
     path = f"/groups/{group.fingerprint}"
     assert (await post(api, path, act="take")).status_code == 303
     await post(api, path, act="note", note="iOS 9.2 sends EURO", link="https://ops.example/231")
+    version = await version_of(api, path)
     await post(
-        api, path, act="save", state="waiting_for_fix", owner="bo", hold_until="2026-02-01", hold_release="2.4.1"
+        api,
+        path,
+        act="save",
+        version=version,
+        state="waiting_for_fix",
+        owner="bo",
+        hold_until="2026-02-01",
+        hold_release="2.4.1",
     )
     view = await api.dlq.groups.get(group.fingerprint)
     assert (view.owner, view.state, view.on_hold, view.group.hold_release) == ("bo", "waiting_for_fix", True, "2.4.1")
     assert [note.text for note in view.group.notes] == ["iOS 9.2 sends EURO"]
-    await post(api, path, act="save", state="investigating", owner="", hold_until="", hold_release="")
+    version = await version_of(api, path)
+    await post(api, path, act="save", version=version, state="investigating", owner="", hold_until="", hold_release="")
     view = await api.dlq.groups.get(group.fingerprint)
     assert (view.owner, view.state, view.on_hold) == (None, "investigating", False)
     page = await api.client.get(path, headers=HTML)

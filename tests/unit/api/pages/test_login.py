@@ -39,6 +39,37 @@ async def test_whoever_is_not_known_is_led_to_the_login_and_back(guarded_api: Ap
     assert "olga, operator" in (await guarded_api.client.get("/", headers=HTML)).text
 
 
+async def test_what_was_sent_when_the_login_had_ended_leads_back_and_says_that_it_was_not_done(
+    guarded_api: ApiHarness,
+) -> None:
+    sent = {**HTML, "Referer": f"{URL}/letters/order-1?failure=0"}
+    led = await guarded_api.client.post("/letters/order-1/edit", headers=sent)
+    assert (led.status_code, led.headers["location"]) == (
+        303,
+        "../../login?next=%2Fletters%2Forder-1%3Ffailure%3D0&lost=true",
+    )
+    assert "what you sent was not done" in (await guarded_api.client.get("/login?lost=true", headers=HTML)).text
+
+
+@pytest.mark.parametrize(
+    "referer", ["https://evil.example/letters", "", f"{URL}//evil", f"{URL}/login", "http://[", URL]
+)
+async def test_only_a_page_of_this_console_is_led_back_to(guarded_api: ApiHarness, referer: str) -> None:
+    sent = {**HTML, "Referer": referer}
+    led = await guarded_api.client.post("/letters/order-1/edit", headers=sent)
+    assert led.headers["location"] == "../../login?next=%2F&lost=true"
+
+
+async def test_a_problem_is_said_to_people_and_leads_back(api: ApiHarness) -> None:
+    await api.keep("order-1", status="completed")
+    sent = {**HTML, "Referer": f"{URL}/letters/order-1"}
+    page = await api.client.post("/letters/order-1/redrive", headers=sent)
+    assert page.status_code == 409 and "<h1>It was not done</h1>" in page.text
+    assert 'href="../../letters/order-1">Back to where you were' in page.text
+    missing = (await api.client.get("/nope", headers=HTML)).text
+    assert "There is no such thing here" in missing and "openapi" not in missing and "&#39;/nope&#39;" in missing
+
+
 async def test_the_cookie_is_out_of_the_reach_of_scripts_and_other_sites(guarded_api: ApiHarness) -> None:
     begun = await log_in(guarded_api)
     attributes = begun.headers["set-cookie"].split("; ")
