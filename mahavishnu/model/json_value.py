@@ -28,8 +28,20 @@ _CIPHERTEXT = re.compile(r'("\$encrypted:1:)[^":]+(:[0-9a-f]{32}:)[A-Za-z0-9_-]+
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord(bracket): step for bracket, step in zip("[{]}", (1, 1, -1, -1), strict=True)}
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=lambda value: _coerce(value)).encode
-_encode_sorted = json.JSONEncoder(check_circular=False, separators=(",", ":"), sort_keys=True).encode
-_encode_parsed = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
+
+
+def _parsed_encoder(*, sort_keys: bool, allow_nan: bool) -> Callable[[Any], str]:
+    """How to write values that a parser returned: in a third of the time of `json`, which prepares anew for each."""
+    made = json.JSONEncoder(check_circular=False, allow_nan=allow_nan, sort_keys=sort_keys, separators=(",", ":"))
+    if (compiled := getattr(json.encoder, "c_make_encoder", None)) is None:
+        return made.encode
+    parts = compiled(None, made.default, json.encoder.encode_basestring_ascii, None, ":", ",", sort_keys, 0, allow_nan)
+    return lambda value: "".join(parts(value, 0))
+
+
+_encode_sorted = _parsed_encoder(sort_keys=True, allow_nan=True)
+_encode_parsed = _parsed_encoder(sort_keys=False, allow_nan=False)
+_IN_TEXT = ...  # in place of a value that was encoded; it stays itself when it is copied
 Difference = dict[str, Any]  # `path`, `before` and `after`, see `difference`
 
 
@@ -58,7 +70,7 @@ class Json:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._value: Any = None
+        self._value: Any = _IN_TEXT
 
     @classmethod
     def of(cls, value: Any, name: str = "task") -> Json:
@@ -101,18 +113,11 @@ class Json:
             return self.digest
         if name != "text":
             raise AttributeError(name)
-        value = self._value  # read before the text: another thread may encode the text and drop the value
-        if not self._is_encoded():
+        value = self._value  # read once: another thread may encode the text and drop the value
+        if value is not _IN_TEXT:
             self.text = _encode_parsed(value)
-            self._value = None
+            self._value = _IN_TEXT
         return self.text
-
-    def _is_encoded(self) -> bool:
-        try:
-            object.__getattribute__(self, "text")
-        except AttributeError:
-            return False
-        return True
 
     @property
     def value(self) -> Any:
@@ -122,12 +127,12 @@ class Json:
     @property
     def shared_value(self) -> Any:
         """The value, perhaps not a copy: for callers that only read it."""
-        value = self._value  # read before the text, for the same reason
-        return json.loads(self.text) if self._is_encoded() else value
+        value = self._value  # read once, for the same reason
+        return json.loads(self.text) if value is _IN_TEXT else value
 
     def member(self, name: str) -> Any:
         """The value under this name; None if there is none. A text without the name is not parsed for that."""
-        if self._is_encoded() and f'"{name}"' not in self.text:
+        if self._value is _IN_TEXT and f'"{name}"' not in self.text:
             return None
         value = self.shared_value
         return value.get(name) if isinstance(value, dict) else None

@@ -213,19 +213,22 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
     return decode
 
 
-def text_decoder(kind: type[L]) -> Callable[[str, Version], L | None]:
+def text_decoder(
+    kind: type[L], read_json: Callable[[bytes], Json] = Json.from_stored
+) -> Callable[[str, Version | None], L | None]:
     """The same for a document's text, in half the time; None if it has to be read with more care.
 
     That is so if it is corrupt, and if it holds what msgspec does not take: an escaped lone surrogate, for example.
+    `read_json` reads what users gave: by default as it is, for who has written it.
     """
 
-    def decode(text: str, version: Version) -> L | None:
+    def decode(text: str, version: Version | None) -> L | None:
         try:
             lasting, passing = _read_lasting(text), _read_passing(text)
             counted = _read_tallies(text) if '"tally_' in text else None
-            payload = EMPTY if lasting.task is UNSET else Json.from_stored(bytes(lasting.task))
-            labels = EMPTY if lasting.metadata is UNSET else Json.from_stored(bytes(lasting.metadata))
-            types = Json.from_stored(bytes(lasting.payload_types)) if lasting.payload_types else EMPTY
+            payload = EMPTY if lasting.task is UNSET else read_json(bytes(lasting.task))
+            labels = _known(read_json, lasting.metadata)
+            types = _known(read_json, lasting.payload_types)
             if lasting.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
                 return None
             return _letter(kind, lasting, passing, counted, payload, labels, types, version)
@@ -245,6 +248,7 @@ _THEN = datetime(1970, 1, 1, tzinfo=UTC)
 _BLANK = DeadLetter(
     task_id="", entry_id="", error="", last_error="", failed_at=_THEN, created_at=_THEN, updated_at=_THEN
 )
+_shared_tallies = lru_cache(1024)(Tallies)  # there are few different ones
 _POLICIES = {policy.value: policy for policy in RetryPolicy}
 _new_failure = fast_constructor(Failure)
 
@@ -257,7 +261,7 @@ def _letter(
     payload: Json,
     labels: Json,
     types: Json,
-    version: Version,
+    version: Version | None,
 ) -> L:
     made = letter_draft(_BLANK)
     made.task_id = lasting.task_id
@@ -324,7 +328,7 @@ def _letter(
     made.merged = lasting.merged or ()
     made.settled = passing.settled
     if counted is not None:
-        made.tallies = Tallies(*astuple(counted))
+        made.tallies = _shared_tallies(*astuple(counted))
     if sums := lasting.counted:
         made.counted = Counted(sums.mark, sums.letters, sums.reopened, sums.group)
     made.exhausted_at = _maybe_instant(passing.exhausted_at)
@@ -335,6 +339,11 @@ def _letter(
     made.version = version
     made.__class__ = kind
     return cast("L", made)
+
+
+def _known(read_json: Callable[[bytes], Json], data: Any) -> Json:
+    """What most letters have nothing in is not read for each of them."""
+    return EMPTY if not data or (data := bytes(data)) == b"{}" else read_json(data)
 
 
 def _json(text: str) -> Json:

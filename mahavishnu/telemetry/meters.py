@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -70,7 +71,7 @@ class Meters:
     def __init__(self) -> None:
         self.on_reading: Callable[[Reading], object] | None = None  # called with each change
         self._lock = threading.Lock()
-        self._values: dict[str, LabelValues] = {}
+        self._values: defaultdict[str, LabelValues] = defaultdict(LabelValues)
         self._counters: dict[str, dict[tuple[str, ...], float]] = {}
         self._histograms: dict[str, dict[tuple[str, ...], tuple[list[int], float]]] = {}
         for each in definitions(KnownBy.PROCESS):
@@ -110,9 +111,7 @@ class Meters:
         return [*counters, *histograms]
 
     def _key(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
-        return tuple(
-            self._values.setdefault(label, LabelValues()).limit(str(labels[label])) for label in METRICS[name].labels
-        )
+        return tuple([self._values[label].limit(str(labels[label])) for label in METRICS[name].labels])
 
     def _report(self, name: str, value: float, labels: Mapping[str, str]) -> None:
         if self.on_reading is not None:

@@ -179,14 +179,22 @@ _read_names = msgspec.json.Decoder(_Names).decode
 
 
 def _note(answered: dict[str, str], part: list[Line], refused: dict[str, str], at: dict[str, str]) -> None:
-    """Note what was refused, and in which line it is; the API names letters without a name by their place."""
+    """Note what was refused, and in which line it is.
+
+    The API names letters without a name by their place, and further ones with one name by that and their place.
+    """
     if not answered:
         return
-    lines = {line.name or str(place): line for place, line in enumerate(part)}
+    lines: dict[str, Line] = {}
+    for place, line in enumerate(part):
+        name = line.name or str(place)
+        lines[f"{name} at {place}" if name in lines else name] = line
     for key, why in answered.items():
-        line = lines.get(key)
-        number, name = (line.number, line.name) if line else (None, key)
+        found = lines.get(key)
+        number, name = (found.number, found.name) if found else (None, key)
         known = name or f"line {number}"
+        if known in refused:
+            known = f"{name} at line {number}"
         refused[known] = why
         at[known] = f"line {number}, {name}" if name and number else known
 

@@ -20,6 +20,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.letter_codec import text_decoder
 
 Document: TypeAlias = Mapping[str, Any] | str  #: a letter as a JSON object, or as the text of one
 
@@ -100,23 +101,20 @@ def _encode(document: Any) -> str | None:
 def _read_text(text: str) -> DeadLetter | None:
     """The letter of a text, which is decoded once; None for all about which something is to be said.
 
-    The payload is read by itself: its digest is wanted anyway, and a stranger's text may have white space in it.
+    What users gave is read and written anew: its digest is wanted anyway, and a stranger's text may have white space.
     """
-    assert LETTERS.decode_text is not None
-    if nesting_depth(text) > MAX_DEPTH or (letter := LETTERS.decode_text(text, ())) is None:
+    if nesting_depth(text) > MAX_DEPTH or (letter := _decode_foreign(text, None)) is None:
         return None
     try:
-        payload = Json.from_parsed(json.loads(letter.payload.text))
-        _ = payload.digest  # while its value is at hand
-        known: dict[str, Json] = {"payload": payload}
-        if letter.labels.text != EMPTY.text:
-            known["labels"] = Json.from_parsed(json.loads(letter.labels.text))
-        letter = evolve(letter, version=None, **known)
+        _ = letter.payload.digest  # while its value is at hand
         is_usable = bool(_ENTRY_ID.fullmatch(letter.entry_id) and letter.key and letter.payload.text)
         _ = letter.labels.text  # it cannot be encoded if it has a number that JSON does not have
     except (ValueError, RecursionError, InvalidInput):
         return None
     return letter if is_usable and _are_usual(letter) else None
+
+
+_decode_foreign = text_decoder(DeadLetter, lambda data: Json.from_parsed(json.loads(data)))
 
 
 def _are_usual(letter: DeadLetter) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.letter_lines import (
@@ -49,10 +49,20 @@ _IMPORTED_BY = " (imported by "
 
 @dataclass(slots=True)
 class ImportResult:
-    """What became of each letter, by its entry id: how it was taken in, or why it was refused."""
+    """What became of each letter, by its entry id: how it was taken in, or why it was refused.
+
+    A document without an entry id is named by its task id, or else by its place, counted from 0. Of several documents
+    with one name, each but the first is refused as `<name> at <place>`: they are several.
+    """
 
     taken: dict[str, str] = field(default_factory=dict)
     refused: dict[str, MahavishnuError] = field(default_factory=dict)
+
+
+class _Parsed(NamedTuple):
+    name: str  # the entry id that it had
+    label: str  # what it is called if it is refused
+    letter: DeadLetter
 
 
 class Transfer:
@@ -124,20 +134,29 @@ class Transfer:
         if namespace is not None:
             require_namespace(namespace)
         async with self._context.audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
+            names: set[str] = set()
+
+            def label(name: str, place: int) -> str:
+                if name in names:
+                    return f"{name} at {place}"
+                names.add(name)
+                return name
+
             try:
                 for start in range(0, len(documents), _AT_ONCE):
-                    parsed: list[tuple[str, DeadLetter]] = []
+                    parsed: list[_Parsed] = []
                     latest = add_time(self._clock.now(), _AHEAD)
                     for place, document in enumerate(documents[start : start + _AT_ONCE], start):
                         try:
-                            parsed.append(self._parse(document, by, namespace, latest))
+                            name, letter = self._parse(document, by, namespace, latest)
+                            parsed.append(_Parsed(name, label(name, place), letter))
                         except Exception:
                             name = name_of(document, place)
                             try:
                                 with isolate_letter(name):
                                     raise
                             except MahavishnuError as problem:
-                                result.refused[name] = problem
+                                result.refused[label(name, place)] = problem
                         if place % _WITHOUT_REST == 0:
                             await SystemClock().sleep(0)  # others in this process are served meanwhile
                     await self._import_some(parsed, by, even_deleted, result)
@@ -147,12 +166,10 @@ class Transfer:
                 )
         return result
 
-    async def _import_some(
-        self, parsed: Sequence[tuple[str, DeadLetter]], by: str, even_deleted: bool, result: ImportResult
-    ) -> None:
+    async def _import_some(self, parsed: Sequence[_Parsed], by: str, even_deleted: bool, result: ImportResult) -> None:
         """Take in some letters: the new ones by one write, then the others one after the other."""
-        created = await self._create_new([letter for _, letter in parsed])
-        for (name, letter), stored in zip(parsed, created, strict=True):
+        created = await self._create_new([each.letter for each in parsed])
+        for (name, label, letter), stored in zip(parsed, created, strict=True):
             if stored:
                 self._context.announce(EventName.CAPTURED, letter, by=by, imported=True)
                 result.taken.setdefault(name, "new")
@@ -164,7 +181,7 @@ class Transfer:
             except (StoreUnavailable, StoreMisconfigured):
                 raise
             except MahavishnuError as problem:
-                result.refused[name] = problem
+                result.refused[label] = problem
 
     async def _create_new(self, letters: Sequence[DeadLetter]) -> list[bool]:
         """Create those of these letters that can meet no other one, neither here nor among these. Says which."""
@@ -240,8 +257,9 @@ def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
 
     if by == DEFAULT_ACTOR:
         return letter
+    changes: dict[str, Any] = {}
     if letter.resolution.by is not None:
-        letter = evolve(letter, resolution=replace(letter.resolution, by=marked(letter.resolution.by)))
+        changes["resolution"] = replace(letter.resolution, by=marked(letter.resolution.by))
     if letter.requeue is not None:
-        letter = evolve(letter, requeue=replace(letter.requeue, by=marked(letter.requeue.by)))
-    return letter
+        changes["requeue"] = replace(letter.requeue, by=marked(letter.requeue.by))
+    return evolve(letter, **changes) if changes else letter

@@ -111,7 +111,9 @@ class Table(Generic[T]):
             if isinstance(text := values[place], str) and len(text) > LONGEST_TERM:
                 values[place] = None
         for place in self._several:
-            values[place] = join_texts([text for text in values[place] if len(text) <= LONGEST_TERM])
+            if several := values[place]:
+                several = join_texts([text for text in several if len(text) <= LONGEST_TERM])
+            values[place] = several or None
         for place in self._flat:
             values[place] = None if (value := values[place]).text == "{}" else join_pairs(flatten(value.value))
         return values

@@ -91,6 +91,20 @@ def test_an_import_names_each_refused_line(run: Run) -> None:
     assert run("dlq", "import", "-", stdin="").out == "no letters\n"
 
 
+def test_each_refused_line_is_named_also_those_of_one_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_ = run("dlq", "export").out.splitlines()
+    odd = json.dumps({**json.loads(first), "retry_count": -1})
+    name = json.loads(first)["entry_id"]
+    for at_once in (4000, 2):  # the second time they are in two requests
+        monkeypatch.setattr("mahavishnu.cli.commands.transfer._BATCH_LETTERS_HERE", at_once)
+        done = run("dlq", "import", "-", stdin="\n".join([odd, first, odd, odd]))
+        assert done.out == "1 here already\n"
+        said = [line.split(":")[1].strip() for line in done.err.splitlines()]
+        assert said == [f"line {number}, {name}" for number in (1, 3, 4)]
+        done = run("dlq", "import", "-", "--json", stdin="\n".join([odd, odd]))
+        assert list(done.json["refused"]) == [name, f"{name} at line 2"]
+
+
 def test_a_line_that_is_not_utf8_does_not_stop_the_others(run: Run, home: Path) -> None:
     lines = run("dlq", "export").out.encode().splitlines()
     (home / "torn.jsonl").write_bytes(b"\r\n".join([b"\xef\xbb\xbf" + lines[0], b"\xff{}", *lines[1:], lines[0]]))

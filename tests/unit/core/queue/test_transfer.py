@@ -370,6 +370,18 @@ async def test_lines_that_are_no_letters_do_not_stop_those_that_are(house: House
     assert (await letter_of(dlq, "c")).task == "\ud800"
 
 
+async def test_each_refused_document_is_counted_also_those_of_one_name(house: House) -> None:
+    dlq = house.queue()
+    sound = json.loads(letter_as_line(make_letter(task_id="a", entry_id="e")))
+    odd = {**sound, "retry_count": -1}
+    result = await dlq.transfer.import_letters([odd, sound, odd, "{", "{", {"entry_id": "3"}])
+    assert result.taken == {"e": "new"}
+    assert list(result.refused) == ["e", "e at 2", "3", "4", "3 at 5"]
+    await dlq.clear_all()
+    result = await dlq.transfer.import_letters([sound, sound])
+    assert (list(result.taken), list(result.refused)) == ([], ["e", "e at 1"])
+
+
 async def test_it_is_told(house: House) -> None:
     dlq = house.queue()
     events = heard(dlq)
