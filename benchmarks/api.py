@@ -122,10 +122,10 @@ async def raw_opensearch(url: str, prefix: str) -> AsyncIterator[Sequence[Ask]]:
 
 
 @asynccontextmanager
-async def raw_sqlite(path: Path) -> AsyncIterator[Sequence[Ask]]:
+async def raw_sqlite(path: Path, where: str = "1") -> AsyncIterator[Sequence[Ask]]:
     """The bodies of 50 rows, read by threads with a connection each, and parsed."""
     connections = [sqlite3.connect(path, check_same_thread=False) for _ in range(CLIENTS)]
-    sql = 'SELECT "_body" FROM "letters" ORDER BY "created_at" DESC LIMIT 50'
+    sql = f'SELECT "_body" FROM "letters" WHERE {where} ORDER BY "created_at" DESC LIMIT 50'
 
     def read(connection: sqlite3.Connection) -> None:
         assert len([json.loads(body) for (body,) in connection.execute(sql)]) == 50

@@ -97,18 +97,23 @@ async def archive_page(
 ) -> Response:
     """Archived letters, the latest end first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.archive.search(
-        task_id=params.task_id.strip() or None,
-        category=params.category.strip() or None,
-        resolution=params.resolution.strip() or None,
-        fingerprint=params.fingerprint.strip() or None,
-        since=read_day(params.since),
-        until=read_day(params.until),
-        limit=params.limit,
-        after=params.cursor,
-    )
     ended = [each for each in ResolutionStatus if each is not ResolutionStatus.PENDING]
-    return await show(request, "archive.html", ArchiveView(page, params, [*ErrorCategory], ended))
+
+    async def read() -> ArchiveView:
+        page = await dlq.archive.search(
+            task_id=params.task_id.strip() or None,
+            category=params.category.strip() or None,
+            resolution=params.resolution.strip() or None,
+            fingerprint=params.fingerprint.strip() or None,
+            since=read_day(params.since),
+            until=read_day(params.until),
+            limit=params.limit,
+            after=params.cursor,
+        )
+        return ArchiveView(page, params, [*ErrorCategory], ended)
+
+    found = await console_of(request).share(request, dlq, "archive", read, params.model_dump_json())
+    return await show(request, "archive.html", found.value, recent=found)
 
 
 @router.get("/archive/months")

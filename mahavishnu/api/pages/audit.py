@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.forms import read_day
 from mahavishnu.api.pages.frame import Link
 from mahavishnu.api.routing import Query, Router
@@ -84,17 +84,22 @@ async def audit_page(
 ) -> Response:
     """Acts of people and rules, and those that were refused, newest first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.audit.list(
-        actor=params.actor.strip() or None,
-        action=params.action.strip() or None,
-        subject=params.subject.strip() or None,
-        outcome=params.outcome.strip() or None,
-        since=read_day(params.since),
-        until=read_day(params.until),
-        limit=params.limit,
-        after=params.cursor,
-    )
-    return await show(request, "audit.html", AuditView(page, params))
+
+    async def read() -> AuditView:
+        page = await dlq.audit.list(
+            actor=params.actor.strip() or None,
+            action=params.action.strip() or None,
+            subject=params.subject.strip() or None,
+            outcome=params.outcome.strip() or None,
+            since=read_day(params.since),
+            until=read_day(params.until),
+            limit=params.limit,
+            after=params.cursor,
+        )
+        return AuditView(page, params)
+
+    found = await console_of(request).share(request, dlq, "audit", read, params.model_dump_json())
+    return await show(request, "audit.html", found.value, recent=found)
 
 
 def _letter_path(key: str) -> str:

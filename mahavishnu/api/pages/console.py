@@ -68,8 +68,13 @@ class Console:
 
         `more` is what the read depends on beside the queue.
         """
-        actor: Actor = request.scope["actor"]
-        return await self.recent.get((read, dlq.namespace, actor.sees, *more), partial(read, dlq))
+        return await self.share(request, dlq, read, partial(read, dlq), *more)
+
+    async def share(
+        self, request: Request, dlq: DeadLetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
+    ) -> Recent[R]:
+        """The same for any `read`, which the name stands for: of this queue, and of `more`."""
+        return await self.recent.get(_key(request, dlq, name, *more), read)
 
     async def show(
         self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
@@ -124,20 +129,28 @@ class Console:
     async def _numbers(self, request: Request) -> Mapping[str, Number]:
         """The numbers of the navigation by the path of their page; what is not known is left out."""
         dlq = await get_own_queue(request)
-        counted = [link for link in self._links if link.number is not None]
-        numbers = await asyncio.gather(*(self._number(request, dlq, link) for link in counted))
-        return {link.path: number for link, number in zip(counted, numbers, strict=True) if number is not None}
+        counted = {link: link.number for link in self._links if link.number is not None}
+        reads = {number: number.read if isinstance(number, NumberIn) else number for number in counted.values()}
+        found = {number: self.recent.peek(_key(request, dlq, read)) for number, read in reads.items()}
+        missing = [number for number, recent in found.items() if recent is None]
+        if missing:
+            some = await asyncio.gather(*(self._read_number(request, dlq, reads[number]) for number in missing))
+            found |= zip(missing, some, strict=True)
+        numbers: dict[str, Number] = {}
+        for link, number in counted.items():
+            if (recent := found[number]) is not None:
+                value = recent.derive(number.find) if isinstance(number, NumberIn) else recent.value
+                if value is not None:
+                    numbers[link.path] = value
+        return numbers
 
-    async def _number(self, request: Request, dlq: DeadLetterQueue, link: Link) -> Number | None:
-        number = link.number
-        assert number is not None
+    async def _read_number(
+        self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[Any]]
+    ) -> Recent[Any] | None:
         try:
-            if isinstance(number, NumberIn):
-                found = await self.read(request, dlq, number.read)
-                return number.find(found.value, dlq.clock.now())
-            return (await self.read(request, dlq, number)).value
+            return await self.read(request, dlq, read)
         except MahavishnuError as problem:
-            log.debug("the number of %s is not known: %s", link.path, problem)
+            log.debug("a number of the navigation is not known: %s", problem)
             return None
 
     def _take_said(self, request: Request) -> Said | None:
@@ -161,6 +174,14 @@ async def show(
 ) -> Response:
     """A page of a view: what the handler of a page returns."""
     return await console_of(request).show(request, template, view, status=status, recent=recent)
+
+
+def _key(request: Request, dlq: DeadLetterQueue, name: Hashable, *more: Hashable) -> Hashable:
+    """What an answer depends on: what was asked, and what the one who asks may see."""
+    actor: Actor = request.scope["actor"]
+    # A rule of the application may refuse one and allow another who are alike in everything else.
+    person = None if dlq.context.options.may_act is None else actor.name
+    return (name, dlq.namespace, actor.sees, person, *more)
 
 
 def _shared_text(recent: Recent[Any], template: str, view: Any, frame: Frame) -> str:

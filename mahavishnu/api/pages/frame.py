@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from mahavishnu.api.auth import ANONYMOUS, Actor, Role
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.sessions import Session
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.base import Health
@@ -32,7 +33,7 @@ class NumberIn:
     """A number that stands in what a page reads anyway: `read` is done once for the page and the navigation."""
 
     read: Callable[[DeadLetterQueue], Awaitable[Any]]
-    find: Callable[[Any, datetime], Number | None]
+    find: Callable[[Recent[Any]], Number | None]
 
 
 @dataclass(frozen=True, slots=True)

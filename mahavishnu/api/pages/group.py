@@ -117,7 +117,7 @@ async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: s
         group, common = await asyncio.gather(dlq.groups.get(name), _commonalities(dlq, name))
         return await _view(dlq, group, Fix(before=before), common, KEY_MARK)
 
-    found = await console_of(request).recent.get(("group", dlq.namespace, actor.sees, name), read)
+    found = await console_of(request).share(request, dlq, "group", read, name)
     return await show(request, "group.html", found.value, recent=found)
 
 
@@ -216,9 +216,8 @@ async def _show(
     """The group with a fix as it is written so far."""
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
-    name, actor = group.fingerprint, request.scope["actor"]
-    key = ("common", dlq.namespace, actor.sees, name)
-    common = await console_of(request).recent.get(key, lambda: _commonalities(dlq, name))
+    name = group.fingerprint
+    common = await console_of(request).share(request, dlq, "common", lambda: _commonalities(dlq, name), name)
     view = replace(await _view(dlq, group, fix, common.value, secrets.token_urlsafe(16)), problem=problem)
     return await show(request, "group.html", view, status=status)
 

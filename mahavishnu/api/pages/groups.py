@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from starlette.requests import Request
@@ -12,20 +11,22 @@ from starlette.responses import Response
 from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link, Number, NumberIn
-from mahavishnu.api.pages.overview import read_groups
+from mahavishnu.api.pages.overview import needs_of, read_groups
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.groups import GroupQuery
 from mahavishnu.api.routing import Query, Router
-from mahavishnu.model.attention import Attention, attention_of, rank_needs
+from mahavishnu.model.attention import Attention, attention_of
 from mahavishnu.model.group import GroupPage
 
 router = Router(tag="groups", documented=False)
 
 
-def count_needs(page: GroupPage | None, now: datetime) -> Number | None:
+def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
     """How many groups nobody has taken."""
+    page = groups.value
     if page is None:
         return None
-    needed = sum(need.attention is Attention.NEEDED for need in rank_needs(page.items, now))
+    needed = sum(need.attention is Attention.NEEDED for need in groups.derive(needs_of))
     if needed:
         return Number(needed, wanted=True, least=page.degraded is not None)
     return Number(page.total, least=page.degraded is not None)
@@ -52,8 +53,7 @@ async def groups_page(
 ) -> Response:
     """Groups of letters with one cause each."""
     here = dlq.in_namespace(params.namespace or dlq.namespace)
-    found = await console_of(request).recent.get(
-        ("groups", here.namespace, actor.sees, params.model_dump_json()),
-        lambda: here.groups.list(**params.arguments()),
+    found = await console_of(request).share(
+        request, here, "groups", lambda: here.groups.list(**params.arguments()), params.model_dump_json()
     )
     return await show(request, "groups.html", GroupsView(found.value, params), recent=found)

@@ -245,15 +245,13 @@ async def _show(
     request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft = Draft(), *, status: int = 200
 ) -> Response:
     place = request.query_params.get("failure", "")
-    actor: Actor = request.scope["actor"]
     failures = letter.failures
     failure = failures[int(place)] if place.isdecimal() and int(place) < len(failures) else None
     failure = failure or (failures[-1] if failures else None)
     waiting = await read_or_none(dlq.workers.why_each_waits([letter]))
     page = await read_or_none(dlq.audit.list(subject=f"letter:{letter.key}", limit=MOST_ENTRIES))
     entries = None if page is None else page.items
-    key = ("beside", actor.sees, letter.key)
-    beside = await console_of(request).recent.get(key, partial(_beside, dlq, letter))
+    beside = await console_of(request).share(request, dlq, "beside", partial(_beside, dlq, letter), letter.key)
     now = dlq.clock.now()
     view = LetterView(
         letter,

@@ -112,8 +112,7 @@ async def letters_page(
             )
             return LettersView(q, params, page, count, None, saved or ())
 
-        key = ("letters", dlq.namespace, actor.sees, q, params.model_dump_json())
-        found = await console_of(request).recent.get(key, read)
+        found = await console_of(request).share(request, dlq, "letters", read, q, params.model_dump_json())
     except InvalidQuery as problem:
         saved = await read_or_none(dlq.views.list()) or ()
         return await show(request, "letters.html", LettersView(q, params, None, None, str(problem), saved), status=422)

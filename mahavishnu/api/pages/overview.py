@@ -95,8 +95,7 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     groups, others = await asyncio.gather(
         console.read(request, dlq, read_groups), console.read(request, dlq, _read_others)
     )
-    needs = rank_needs(groups.value.items, dlq.clock.now()) if groups.value else ()
-    view = replace(others.value, groups=groups.value, needs=needs)
+    view = replace(others.value, groups=groups.value, needs=groups.derive(needs_of))
     if console.first_fix is not None and view.groups is not None:
         view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
     newest: Recent[Any] = groups if groups.at > others.at else others  # its texts are those that show both
@@ -107,6 +106,11 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
 async def read_groups(dlq: DeadLetterQueue) -> GroupPage | None:
     """The groups with most letters, for the start page and the navigation."""
     return await read_or_none(dlq.groups.list(limit=MOST_RANKED))
+
+
+def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
+    """The groups that are not done with, as they were when they were read, those first that need somebody."""
+    return rank_needs(groups.value.items, groups.at) if groups.value else ()
 
 
 async def _read_others(dlq: DeadLetterQueue) -> OverviewView:

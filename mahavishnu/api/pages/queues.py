@@ -101,7 +101,9 @@ class ItemPageQuery(PageQuery):
 @router.get("/queues")
 async def queues_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """All queues, by name."""
-    return await _show_all(request, dlq, QueueForm({"lease_timeout": "60s"}))
+    found = await console_of(request).read(request, dlq, _read_all)
+    view = QueuesView(found.value, QueueForm({"lease_timeout": "60s"}))
+    return await show(request, "queues.html", view, recent=found)
 
 
 @router.post("/queues")
@@ -111,7 +113,7 @@ async def create(request: Request, dlq: Queue, actor: Operator, form: FormFields
     try:
         made = await dlq.queues.create(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
-        return await _show_all(request, dlq, _written(form, wrong), status=422)
+        return await show(request, "queues.html", QueuesView(await _read_all(dlq), _written(form, wrong)), status=422)
     return console_of(request).go(request, _path(made.name), Said(f"Queue {made.name} is defined."))
 
 
@@ -120,8 +122,14 @@ async def queue_page(
     request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemPageQuery, Query()]
 ) -> Response:
     """One queue, with its items in their order."""
-    definition = await dlq.queues.get(decode_id(queue))
-    return await _show_one(request, dlq, definition, params, QueueForm(_values_of(definition)))
+    name = decode_id(queue)
+
+    async def read() -> QueueView:
+        definition = await dlq.queues.get(name)
+        return await _view(dlq, definition, params, QueueForm(_values_of(definition)))
+
+    found = await console_of(request).share(request, dlq, "queue", read, name, params.model_dump_json())
+    return await show(request, "queue.html", found.value, recent=found)
 
 
 @router.post("/queues/{queue}")
@@ -131,8 +139,8 @@ async def update(request: Request, dlq: Queue, actor: Operator, queue: str, form
     try:
         await dlq.queues.update(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
-        definition = await dlq.queues.get(name)
-        return await _show_one(request, dlq, definition, ItemPageQuery(), _written(form, wrong), status=422)
+        view = await _view(dlq, await dlq.queues.get(name), ItemPageQuery(), _written(form, wrong))
+        return await show(request, "queue.html", view, status=422)
     return console_of(request).go(request, _path(name), Said("Saved. It counts for what is decided from now on."))
 
 
@@ -186,31 +194,21 @@ async def drop(request: Request, dlq: Queue, actor: Admin, queue: str, id: str, 
     return console_of(request).go(request, _path(name), Said("The item is deleted. Its number stays."))
 
 
-async def _show_all(request: Request, dlq: DeadLetterQueue, form: QueueForm, *, status: int = 200) -> Response:
+async def _read_all(dlq: DeadLetterQueue) -> Sequence[tuple[QueueDefinition, Numbers | None]]:
     queues = await dlq.queues.list()
     counted = await asyncio.gather(*(read_or_none(dlq.queues.numbers(each.name)) for each in queues[:MOST_COUNTED]))
     numbers = [*counted, *[None] * (len(queues) - len(counted))]
-    view = QueuesView([*zip(queues, numbers, strict=True)], form)
-    return await show(request, "queues.html", view, status=status)
+    return [*zip(queues, numbers, strict=True)]
 
 
-async def _show_one(
-    request: Request,
-    dlq: DeadLetterQueue,
-    definition: QueueDefinition,
-    params: ItemPageQuery,
-    form: QueueForm,
-    *,
-    status: int = 200,
-) -> Response:
+async def _view(dlq: DeadLetterQueue, definition: QueueDefinition, params: ItemPageQuery, form: QueueForm) -> QueueView:
     others, numbers, page = await asyncio.gather(
         read_or_none(dlq.queues.list()),
         read_or_none(dlq.queues.numbers(definition.name)),
         read_or_none(dlq.queues.items(definition.name, status=params.status, limit=params.limit, after=params.cursor)),
     )
     wanted = None if params.status is None else ItemStatus(params.status)
-    view = QueueView(definition, others or (), numbers, page, wanted, form)
-    return await show(request, "queue.html", view, status=status)
+    return QueueView(definition, others or (), numbers, page, wanted, form)
 
 
 def _options(form: Form) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.model.clock import Clock, SystemClock
 
 R = TypeVar("R")
+D = TypeVar("D")
 RENEWED_AFTER = 2.0  # seconds
 AFTER_CHANGES = 1.0  # so long an answer lasts where a change is known: many come at once
 LASTS = 5.0  # after which nobody is shown it any more
@@ -28,6 +29,14 @@ class Recent(Generic[R]):
     at: datetime
     began: float = 0.0  #: on the clock that says how old it is
     pages: list[tuple[Any, str]] = field(default_factory=list, compare=False)  #: texts of pages that show it
+    _derived: dict[Any, Any] = field(default_factory=dict, compare=False)
+
+    def derive(self, make: Callable[[Recent[R]], D]) -> D:
+        """What this function makes of it: made once for all who ask."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        found: D = self._derived[make]
+        return found
 
     def text(self, frame: Any, render: Callable[[], str]) -> str:
         """The text of the page that shows this within the frame: made once for equal frames."""
@@ -59,10 +68,7 @@ class RecentReads:
         The key has to say all that the answer depends on, also what the one who asks may see.
         """
         now = self._pace.monotonic()
-        self._kept = {name: each for name, each in self._kept.items() if now - each.began < LASTS}
-        kept = self._kept.get(key)
-        if kept is not None and kept.began <= self._changed_at and now - kept.began >= AFTER_CHANGES:
-            kept = None
+        kept = self._find(key, now)
         if kept is not None and now - kept.began < RENEWED_AFTER:
             return kept
         renewing = self._reading.get(key)
@@ -70,6 +76,21 @@ class RecentReads:
             renewing = self._reading[key] = asyncio.ensure_future(self._read(key, read))
             renewing.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
         return kept if kept is not None else await asyncio.shield(renewing)
+
+    def peek(self, key: Hashable) -> Recent[Any] | None:
+        """What `get` would give at once, and not renew; otherwise None."""
+        now = self._pace.monotonic()
+        kept = self._find(key, now)
+        return kept if kept is not None and now - kept.began < RENEWED_AFTER else None
+
+    def _find(self, key: Hashable, now: float) -> Recent[Any] | None:
+        """What may still be shown under this key. The oldest ones are dropped, if they are too old for anybody."""
+        while self._kept and now - next(iter(self._kept.values())).began >= LASTS:
+            del self._kept[next(iter(self._kept))]
+        kept = self._kept.get(key)
+        if kept is None or now - kept.began >= LASTS:
+            return None
+        return None if kept.began <= self._changed_at and now - kept.began >= AFTER_CHANGES else kept
 
     def outdate(self) -> None:
         """Something has changed, here or elsewhere: what was read before is shown for a second, and then no more."""

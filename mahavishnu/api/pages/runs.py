@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.routes.runs import RunQuery
 from mahavishnu.api.routing import Query, Router
@@ -58,5 +58,9 @@ class RunsView:
 async def runs_page(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
     """Bulk runs, newest first."""
     chosen = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await chosen.runs.list(params.state, limit=params.limit, after=params.cursor)
-    return await show(request, "runs.html", RunsView(page, params))
+
+    async def read() -> RunsView:
+        return RunsView(await chosen.runs.list(params.state, limit=params.limit, after=params.cursor), params)
+
+    found = await console_of(request).share(request, chosen, "runs", read, params.model_dump_json())
+    return await show(request, "runs.html", found.value, recent=found)

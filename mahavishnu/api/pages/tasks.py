@@ -89,12 +89,18 @@ async def tasks_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskPageQuery, Query()]
 ) -> Response:
     """Lifecycle tasks, newest first, and above them those that hang."""
-    lifecycle = make_lifecycle(dlq.in_namespace(params.namespace or dlq.namespace).context)
-    page = await lifecycle.list(
-        params.state or None, name=params.name.strip() or None, limit=params.limit, after=params.cursor
-    )
-    stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE))
-    return await show(request, "tasks.html", TasksView(page, params, stale, [*TaskState]))
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
+    lifecycle = make_lifecycle(dlq.context)
+
+    async def read() -> TasksView:
+        page = await lifecycle.list(
+            params.state or None, name=params.name.strip() or None, limit=params.limit, after=params.cursor
+        )
+        stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE))
+        return TasksView(page, params, stale, [*TaskState])
+
+    found = await console_of(request).share(request, dlq, "tasks", read, params.model_dump_json())
+    return await show(request, "tasks.html", found.value, recent=found)
 
 
 @router.get("/tasks/{task_id}")

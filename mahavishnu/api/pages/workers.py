@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.pages.console import show
+from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.routing import Router
@@ -50,5 +50,9 @@ class WorkersView:
 @router.get("/workers")
 async def workers_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """The workers, and what waits for one that is not there."""
-    workers, waiting = await asyncio.gather(read_or_none(dlq.workers.list()), read_or_none(dlq.workers.waiting()))
-    return await show(request, "workers.html", WorkersView(workers, waiting))
+    found = await console_of(request).read(request, dlq, _read)
+    return await show(request, "workers.html", found.value, recent=found)
+
+
+async def _read(dlq: DeadLetterQueue) -> WorkersView:
+    return WorkersView(*await asyncio.gather(read_or_none(dlq.workers.list()), read_or_none(dlq.workers.waiting())))
