@@ -135,3 +135,23 @@ def fix_query(run: BulkRun, scope: FixScope) -> Query:
             whole = Not(AnyOf(tuple(Not(each) for each in (*meant, older))))
             where = (AnyOf((failed, whole)),)
     return Query((*where, _OPEN), (Sort("created_at", descending=True),))
+
+
+def named_groups(query: Query) -> list[str]:
+    """The groups that a query names, also within alternatives; not those that it leaves out.
+
+    >>> named_groups(Query((Not(AnyOf((Not(Is("fingerprint", ("v1:a",))), Is("fingerprint", ("v1:b",))))),)))
+    ['v1:a']
+    """
+    found: list[str] = []
+    waiting: list[tuple[Condition, bool]] = [(each, True) for each in query.where]
+    while waiting:
+        condition, meant = waiting.pop()
+        match condition:
+            case Not(inner):
+                waiting.append((inner, not meant))
+            case AnyOf(several):
+                waiting += [(each, meant) for each in several]
+            case Is("fingerprint", values) if meant:
+                found += map(str, values)
+    return list(dict.fromkeys(found))

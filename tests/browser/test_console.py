@@ -107,6 +107,78 @@ async def test_numbers_renew_themselves_and_nothing_moves_under_the_pointer(open
         await expect(page.locator("#needs td[data-l=open]")).to_contain_text("2")
 
 
+async def test_other_rows_are_offered_and_come_when_somebody_wants_them(open_page: Open) -> None:
+    clock = ManualClock(NIGHT)
+    dlq = DeadLetterQueue(clock=clock)
+    for number in (1, 2):
+        await dlq.enqueue(f"order-{number}", order_of(number), ["shop"], failure_of(number), "never", 0)
+    async with served(dlq, clock) as site, open_page(f"{site.url}/letters") as look:
+        page = look.page
+        async with page.expect_response(re.compile("api/v1/events")):
+            await page.reload()
+        await page.get_by_label("Select order-1").check()
+        clock.advance(60)
+        await dlq.enqueue("order-3", order_of(3), ["shop"], failure_of(3), "never", 0)
+        await expect(page.locator("h1")).to_have_text("3 letters")
+        offer = page.get_by_role("button", name="1 new, show")
+        await expect(offer).to_be_visible()
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await page.keyboard.press(".")
+        await expect(page.locator("tbody tr")).to_have_count(3)
+        await expect(page.get_by_role("link", name="order-3")).to_be_focused()
+        await expect(page.get_by_label("Select order-1")).to_be_checked()
+        await expect(offer).to_be_hidden()
+        await expect(page.locator(".sel b")).to_have_text("all 3 letters")
+
+
+async def test_a_query_is_completed_while_it_is_typed(shop: Site, open_page: Open) -> None:
+    async with open_page(f"{shop.url}/letters?q=") as look:
+        page = look.page
+        field = page.get_by_role("combobox", name="Query")
+        await field.press_sequentially("adap")
+        options = page.get_by_role("option")
+        await expect(options.first).to_contain_text("adapter:")
+        await page.keyboard.press("ArrowDown")
+        await expect(options.first).to_have_attribute("aria-selected", "true")
+        assert await look.find_faults() == []
+        await page.keyboard.press("Enter")
+        await expect(field).to_have_value("adapter:")
+        await expect(options.first).to_contain_text("orders")
+        await expect(options.first).to_contain_text("54 letters")
+        await field.press_sequentially("inv")
+        await expect(options).to_have_count(1)
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("Tab")
+        await expect(field).to_have_value("adapter:invoice ")
+        await expect(field).to_be_focused()
+        await field.press_sequentially("is:")
+        await expect(options.first).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(options.first).to_be_hidden()
+        await expect(field).to_be_focused()
+        await field.press_sequentially("open")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_have_text("12 letters match")
+
+
+async def test_enter_in_a_field_shows_what_would_happen_and_begins_nothing(shop: Site, open_page: Open) -> None:
+    (group,) = [each for each in (await shop.dlq.groups.list()).items if "currency" in each.title]
+    async with open_page(f"{shop.url}/groups/{group.fingerprint}") as look:
+        page = look.page
+        await page.keyboard.press("e")
+        await page.keyboard.type("currency")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type('"EUR"')
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#fix")).to_contain_text("48 of 48 letters can be moved")
+        await page.goto(f"{shop.url}/letters/order-1060")
+        await page.locator(".sel").get_by_label("Reason").focus()
+        await page.keyboard.type("why")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#state")).to_contain_text("It waits for a person")
+    assert (await shop.dlq.runs.list()).items == []
+
+
 async def test_keys_lead_everywhere_and_can_be_switched_off(shop: Site, open_page: Open) -> None:
     async with open_page(shop.url) as look:
         page = look.page

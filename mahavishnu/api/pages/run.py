@@ -41,6 +41,7 @@ from mahavishnu.model.run_progress import (
     failed_again_query,
     fix_query,
     members_needed,
+    named_groups,
     waves_of,
 )
 from mahavishnu.stores.base import Page
@@ -50,6 +51,7 @@ FormFields = Annotated[Form, Depends(read_form)]
 MOST_READ = 1000  # members that are read for the waves
 MOST_FAILED = 200  # letters whose failures are compared
 MOST_LISTED = 25
+MOST_GROUPS = 3
 MOST_ENTRIES = 30
 Part = Literal["failed_again", "succeeded", "closed", "moved", "waiting", "refused", "gone"]
 router = Router(tag="run_page", documented=False)
@@ -96,11 +98,11 @@ class RunView:
             return None
 
     @property
-    def group(self) -> str | None:
-        """The group that it is for, if that is what its filter says."""
-        found = [each for each in query_from_json(self.run.query.value).where if isinstance(each, Is)]
-        named = [each.values for each in found if each.field == "fingerprint"]
-        return str(named[0][0]) if len(named) == 1 and len(named[0]) == 1 else None
+    def groups(self) -> Sequence[str]:
+        """The groups that it is for: those that its filter names, or else those of the letters that are listed."""
+        named = named_groups(query_from_json(self.run.query.value))
+        listed = (each.letter.fingerprint for each in self.listed or () if each.letter and each.letter.fingerprint)
+        return list(dict.fromkeys(named or listed))[:MOST_GROUPS]
 
     @property
     def changes(self) -> Sequence[tuple[str, Any]]:

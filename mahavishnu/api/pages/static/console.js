@@ -42,6 +42,12 @@
 
   // --- live: one connection, and at most one request a second while the page is seen
   const QUIET = 20000, LASTS = 2000; // a page may show for a second what was read before a change
+  const ALONE = 60000; // a page that nobody has touched for so long moves by itself: it hangs on a wall
+  const rowsIn = (within) => new Map([...within.querySelectorAll("tbody tr:has(th a)")].map((row) => [row.querySelector("th a").getAttribute("href"), row]));
+  const isWritten = (within) => [...within.querySelectorAll("input, textarea, select")].some((field) =>
+    field.type === "checkbox" || field.type === "radio" ? field.checked !== field.defaultChecked
+      : field.tagName === "SELECT" ? field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected))
+        : field.type !== "hidden" && field.value !== field.defaultValue);
   const live = () => {
     const holder = document.getElementById("live");
     if (!holder || !window.EventSource) return;
@@ -75,10 +81,47 @@
     document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) changed(); });
     addEventListener("pagehide", () => source.close());
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-    // Nothing moves under the pointer, nor under what has the focus: it is swapped once they have left.
+    // Nothing moves under the pointer, nor under what has the focus: it is swapped once they have left. What somebody
+    // has written and not sent stays. A list that would get other rows says so, and gets them when somebody wants it.
+    const wanted = new Map(); // lists of which other rows are offered, with how many are new
+    const button = document.querySelector("[data-offer]");
+    const showOffer = () => {
+      const news = Math.max(0, ...wanted.values());
+      button.hidden = !wanted.size;
+      button.firstElementChild.textContent = news ? `${news} new, show` : "The list has changed, show";
+    };
+    button.addEventListener("click", () => {
+      for (const id of wanted.keys()) document.getElementById(id)?.setAttribute("data-show", "");
+      wanted.clear(); showOffer(); refresh();
+    });
+    let touched = Date.now();
+    for (const name of ["pointermove", "pointerdown", "keydown", "wheel", "touchstart"]) addEventListener(name, () => { touched = Date.now(); }, { passive: true });
+    const isOffered = (target, fragment) => {
+      if (!("steady" in target.dataset)) return false;
+      const had = rowsIn(target), has = rowsIn(fragment);
+      const news = [...has.keys()].filter((key) => !had.has(key)).length;
+      const alone = Date.now() - touched > ALONE;
+      if (alone || !had.size || String([...had.keys()]) === String([...has.keys()])) { wanted.delete(target.id); showOffer(); return false; }
+      for (const [key, row] of had) {
+        if (!has.has(key)) row.classList.toggle("gone", !fragment.querySelector("[rel=next]"));
+        else if (!row.matches(":hover, :focus-within") && !isWritten(row)) row.replaceWith(has.get(key).cloneNode(true));
+      }
+      wanted.set(target.id, news); showOffer();
+      return true;
+    };
     document.addEventListener("htmx:oobBeforeSwap", (event) => {
       const target = event.detail.target;
-      const busy = target.matches(":hover:has(table, ul, form), :focus-within") || target.querySelector("details[open]");
+      if ("show" in target.dataset) {
+        const marked = [...target.querySelectorAll("input:checked")].map((box) => box.value);
+        setTimeout(() => {
+          const now = document.getElementById(target.id);
+          each("input[type=checkbox]", (box) => { if (marked.includes(box.value)) box.checked = true; }, now);
+          now.querySelector("tbody th a")?.focus();
+        });
+        return;
+      }
+      if (isOffered(target, event.detail.fragment)) { event.detail.shouldSwap = false; tellTimes(); return; }
+      const busy = target.matches(":hover:has(table, ul, form), :focus-within") || target.querySelector("details[open]") || isWritten(target);
       if (!busy) return;
       event.detail.shouldSwap = false;
       if (target.dataset.waits) return;
@@ -102,8 +145,13 @@
   };
   const press = (selector) => {
     const found = document.querySelector(selector);
-    if (found && !found.disabled) { found.focus(); if (found.matches("button, a, summary, input[type=checkbox]")) found.click(); return true; }
-    return false;
+    if (!found || found.disabled) return false;
+    found.closest("details:not([open])")?.setAttribute("open", "");
+    found.focus();
+    if (found.matches("button, a, summary, input[type=checkbox]")) found.click();
+    const place = found.matches("a[href^='#']") && document.querySelector(found.getAttribute("href"));
+    if (place) place.querySelector("input:not([type=hidden]), textarea, select")?.focus();
+    return true;
   };
   let going = 0;
   const onKey = (event) => {
@@ -127,6 +175,7 @@
       "k": () => { moveTo(-1); return true; },
       "x": () => { const box = row?.querySelector("input[type=checkbox]"); if (box) box.click(); return !!box; },
       "a": () => press("[data-all]"),
+      ".": () => press("[data-offer]:not([hidden])"),
       "y": () => press(".copied > button"),
       "?": () => { const keys = document.getElementById("keys"); if (keys && !keys.open) keys.showModal(); return !!keys; },
     };
