@@ -48,8 +48,9 @@ class Actor:
 
     @property
     def sees(self) -> object:
-        """The same for actors who are shown the same."""
-        return None if self.principal is None else (self.principal.scope, self.principal.sees_payloads)
+        """The same for actors who are shown the same. Who sees a part is also shown their own acts and runs."""
+        who = self.principal
+        return who and (who.scope, who.sees_payloads, None if who.scope.is_everything else who.name)
 
     @classmethod
     def of(cls, principal: Principal) -> Actor:

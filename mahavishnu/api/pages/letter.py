@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.console import KEY_MARK, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.history import Step, state_now, steps_of
@@ -105,7 +105,15 @@ class LetterView:
 @router.get("/letters/{task_id}")
 async def letter_page(request: Request, dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
     """All that is known of a letter."""
-    return await _show(request, dlq, await _get(dlq, task_id, where))
+
+    async def read() -> LetterView:
+        return await _view(request, dlq, await _get(dlq, task_id, where), Draft(), KEY_MARK)
+
+    if dlq.context.options.audit_payload_reads:  # each time that somebody looks is written down
+        return await show(request, "letter.html", await read())
+    failure = request.query_params.get("failure", "")
+    found = await console_of(request).share(request, dlq, "letter", read, task_id, where.queue, failure)
+    return await show(request, "letter.html", found.value, recent=found)
 
 
 @router.post("/letters/{task_id}/edit")
@@ -242,18 +250,25 @@ async def _get(dlq: DeadLetterQueue, task_id: str, where: ScopeQuery) -> DeadLet
 
 
 async def _show(
-    request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft = Draft(), *, status: int = 200
+    request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft, *, status: int = 200
 ) -> Response:
+    view = await _view(request, dlq, letter, draft, secrets.token_urlsafe(16))
+    return await show(request, "letter.html", view, status=status)
+
+
+async def _view(request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft, key: str) -> LetterView:
     place = request.query_params.get("failure", "")
     failures = letter.failures
     failure = failures[int(place)] if place.isdecimal() and int(place) < len(failures) else None
     failure = failure or (failures[-1] if failures else None)
-    waiting = await read_or_none(dlq.workers.why_each_waits([letter]))
-    page = await read_or_none(dlq.audit.list(subject=f"letter:{letter.key}", limit=MOST_ENTRIES))
-    entries = None if page is None else page.items
-    beside = await console_of(request).share(request, dlq, "beside", partial(_beside, dlq, letter), letter.key)
-    now = dlq.clock.now()
-    view = LetterView(
+    waiting, page, revisions, beside = await asyncio.gather(
+        read_or_none(dlq.workers.why_each_waits([letter])),
+        read_or_none(dlq.audit.list(subject=f"letter:{letter.key}", limit=MOST_ENTRIES)),
+        read_or_none(dlq.letters.revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)),
+        console_of(request).share(request, dlq, "beside", partial(_beside, dlq, letter), letter.key),
+    )
+    entries, now = None if page is None else page.items, dlq.clock.now()
+    return LetterView(
         letter,
         dlq.namespace,
         state_now(letter, waiting[0] if waiting else None, now),
@@ -261,12 +276,11 @@ async def _show(
         split_traceback(failure.traceback if failure and failure.traceback else "", is_own_code),
         steps_of(letter, entries or ()),
         entries,
-        await read_or_none(dlq.letters.revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)),
+        revisions,
         *beside.value,
-        secrets.token_urlsafe(16),
+        key,
         draft,
     )
-    return await show(request, "letter.html", view, status=status)
 
 
 async def _beside(

@@ -22,9 +22,10 @@ from mahavishnu.testing import ManualClock
 HTML = {"Accept": "text/html"}
 # Names that nothing of the program has: each stands for the letter, adapter, queue and words of somebody else.
 OTHERS = ("zebra-1", "zebraline", "zebraqueue", "zebrawords", "zebranote", "zebraview", "zebrareason")
-PEOPLE = {"olga": "all-1", "ann": "part-22", "nora": "nowhere-333", "bea": "bare-4444"}
+PEOPLE = {"olga": "all-1", "ann": "part-22", "nora": "nowhere-333", "bea": "bare-4444", "amy": "part-55555"}
 LIMITS = {
     "ann": Limit(scope=Scope(adapters=frozenset({"orders"}))),
+    "amy": Limit(scope=Scope(adapters=frozenset({"orders"}))),
     "nora": Limit(scope=Scope(namespaces=frozenset({"elsewhere"}))),
     "bea": Limit(frozenset({Permission.VIEW})),
 }
@@ -193,6 +194,18 @@ async def test_the_audit_of_a_part_has_its_letters_and_ones_own_acts(
     entries = (await http.get("/api/v1/audit", headers=of("ann"))).json()
     assert {(each["actor"], each["action"]) for each in entries} >= {("eve", "resolve")}
     assert {each["actor"] for each in entries if not each["subject"].startswith("letter:")} <= {"ann"}
+
+
+async def test_what_is_shown_of_a_part_is_kept_from_others_with_the_same_part(
+    queue: DeadLetterQueue, http: httpx.AsyncClient
+) -> None:
+    """Of the audit and of runs, somebody with a part sees their own; two who are alike have pages of their own."""
+    started = await http.post("/api/v1/runs", json={"verb": "redrive", "filter": {"q": "own-1"}}, headers=of("ann"))
+    assert started.status_code == 202, started.text
+    run = started.json()["run_id"]
+    for path in ("/", "/runs", "/audit"):
+        shown = {name: (await http.get(path, headers=of(name, **HTML))).text for name in ("ann", "amy")}
+        assert [name for name, page in shown.items() if run in page] == ["ann"], path
 
 
 async def test_archived_letters_outside_of_the_scope_are_in_no_number_and_no_export(queue: DeadLetterQueue) -> None:

@@ -6,6 +6,7 @@ from mahavishnu.api import Access
 from mahavishnu.api.auth import Limit
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.permissions import Permission
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import TOKENS, harness_for
@@ -26,3 +27,13 @@ async def test_payloads_are_shown_to_those_who_may_see_them() -> None:
         for path in (f"/tasks/{task.task_id}", f"/runs/{run.run_id}", "/queues/q", "/audit"):
             assert "canary" in await read(api, path, "admin"), path
             assert "canary" not in await read(api, path, "viewer"), path
+
+
+async def test_each_look_at_a_letter_is_written_down_where_that_is_wanted() -> None:
+    clock = ManualClock()
+    dlq = DeadLetterQueue(clock=clock, options=QueueOptions(audit_payload_reads=True))
+    async for api in harness_for(dlq, clock, Access.of({}, {}, {"ada": TOKENS["admin"]})):
+        await dlq.enqueue("a", {"card": "canary"}, [], "boom")
+        for _ in range(2):
+            assert "canary" in await read(api, "/letters/a", "admin")
+        assert len((await dlq.audit.list(actor="ada", action="read")).items) == 2
