@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import sqlite3
 import sys
 import tempfile
@@ -20,13 +21,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from opensearchpy import AsyncOpenSearch
+
 from mahavishnu.cli.app import run
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.model import lifecycle
 from mahavishnu.model.daily_sums import ListedTombstone, fold_closed, groups_of, numbers_of
-from mahavishnu.model.letter import DeadLetter, FailedTask
+from mahavishnu.model.letter import DeadLetter, FailedTask, evolve
 from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.stores.kinds import LEDGER, LETTERS
 from mahavishnu.stores.retained import LedgerEntry
@@ -37,6 +40,7 @@ NOW = datetime.now(UTC)
 MONTH = NOW.strftime("%Y-%m")
 AT_ONCE = 2000
 TIMES = 40
+_MARK = "copy000000_"  # what the ids of closed letters begin with that are copied
 
 
 def open_letter(number: int, age: timedelta) -> DeadLetter:
@@ -61,11 +65,8 @@ def closed_letter(number: int) -> DeadLetter:
 
 async def fill(dlq: DeadLetterQueue, still_open: int, closed: int) -> None:
     """Open letters, and closed ones that have been added up, as the background would do it in time."""
+    await fill_open(dlq, still_open)
     letters, ledger = dlq.context.letters.records, dlq.context.store.collection(LEDGER)
-    for start in range(0, still_open, AT_ONCE):
-        await letters.write(
-            [open_letter(number, timedelta(seconds=60 + 30 * number)) for number in range(start, start + AT_ONCE)]
-        )
     month = LedgerEntry(MONTH, "", NOW, "", letters=0, gone=True)
     count, tallies, groups = 0, Tallies(), dict(month.groups)
     for start in range(still_open, still_open + closed, AT_ONCE):
@@ -76,6 +77,48 @@ async def fill(dlq: DeadLetterQueue, still_open: int, closed: int) -> None:
         await letters.write([fold_closed(letter, MONTH) for letter in made])
     if closed:
         await ledger.write([LedgerEntry(MONTH, "", NOW, "", count, tallies=tallies, gone=True, groups=groups)])
+
+
+async def fill_open(dlq: DeadLetterQueue, count: int) -> None:
+    for start in range(0, count, AT_ONCE):
+        await dlq.context.letters.records.write(
+            [open_letter(number, timedelta(seconds=60 + 30 * number)) for number in range(start, start + AT_ONCE)]
+        )
+
+
+async def fill_closed_copies(dlq: DeadLetterQueue, url: str, index: str, closed: int) -> None:
+    """The same on OpenSearch by bulk requests of our own: documents as they are stored, with other ids."""
+    made = [
+        evolve(closed_letter(number), task_id=f"{_MARK}{number}", entry_id=f"{_MARK}e{number}")
+        for number in range(AT_ONCE)
+    ]
+    await dlq.context.letters.records.write([fold_closed(letter, MONTH) for letter in made])
+    await dlq.context.clock.sleep(2)  # until they can be searched
+    listed = [ListedTombstone.of_closed(letter) for letter in made]
+    month = LedgerEntry(MONTH, "", NOW, "", letters=0, gone=True)
+    count, tallies, groups = 0, Tallies(), dict(month.groups)
+    async with AsyncOpenSearch([url], timeout=120, maxsize=4) as client:
+        asked = {"query": {"prefix": {"task_id": _MARK}}, "size": AT_ONCE}
+        hits = (await client.search(index=index, body=asked))["hits"]["hits"]
+        assert len(hits) == AT_ONCE, len(hits)
+        body = "".join(f"{json.dumps({'create': {'_id': hit['_id']}})}\n{json.dumps(hit['_source'])}\n" for hit in hits)
+        for slow in (True, False):
+            settings = {
+                "refresh_interval": "-1" if slow else "1s",
+                "translog.durability": "async" if slow else "request",
+            }
+            await client.indices.put_settings(index=index, body={"index": settings})
+            if slow:
+                for number in range(closed // AT_ONCE):
+                    if number:
+                        copied = body.replace(_MARK, f"copy{number:06}_").encode()
+                        answer = await client.bulk(index=index, body=copied, params={"filter_path": "errors"})
+                        assert not answer["errors"]
+                    count, tallies = numbers_of(count, tallies, listed)
+                    groups = groups_of(groups, listed)
+        await client.indices.refresh(index=index)
+    sums = LedgerEntry(MONTH, "", NOW, "", count, tallies=tallies, gone=True, groups=groups)
+    await dlq.context.store.collection(LEDGER).write([sums])
 
 
 async def measure(name: str, asked: Callable[[], Awaitable[Any]]) -> None:
@@ -93,11 +136,30 @@ async def numbers(url: str, still_open: int, closed: int) -> None:
         if not stats["lifetime_stats"]["enqueued_total"]:
             await fill(dlq, still_open, closed)
             await dlq.context.clock.sleep(2)  # on OpenSearch, until it can be searched
-        stats = await dlq.get_statistics()
-        print(f"{stats['queue_size']} open of {stats['lifetime_stats']['enqueued_total']}")
-        await measure("get_statistics", dlq.get_statistics)
-        await measure("groups.list", dlq.groups.list)
-        await measure("health_warnings", lambda: dlq.health_warnings(stats))
+        await measure_numbers(dlq)
+
+
+async def measure_numbers(dlq: DeadLetterQueue) -> None:
+    stats = await dlq.get_statistics()
+    print(f"{stats['queue_size']} open of {stats['lifetime_stats']['enqueued_total']}")
+    await measure("get_statistics", dlq.get_statistics)
+    await measure("groups.list", dlq.groups.list)
+    await measure("health_warnings", lambda: dlq.health_warnings(stats))
+
+
+async def opensearch(url: str, still_open: int, closed: int) -> None:
+    """The numbers before and after so many closed letters came."""
+    async with DeadLetterQueue(
+        10_000_000, store=open_store(f"{url.replace('http:', 'opensearch:')}/bench?timeout=60")
+    ) as dlq:
+        await fill_open(dlq, still_open)
+        for closing in (0, closed):
+            if closing:
+                began = time.perf_counter()
+                await fill_closed_copies(dlq, url, "bench_dlq", closing)
+                print(f"{closing} closed letters written in {time.perf_counter() - began:.0f} s")
+            await dlq.context.clock.sleep(2)  # until all can be searched
+            await measure_numbers(dlq)
 
 
 async def sums(url: str, closed: int) -> None:
@@ -177,9 +239,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["opensearch", still_open, closed]:
             with Cluster(heap="1g") as cluster:
-                for count in (0, int(closed)):
-                    url = cluster.urls[0].replace("http:", "opensearch:")
-                    asyncio.run(numbers(f"{url}/bench{count}?timeout=60", int(still_open), count))
+                asyncio.run(opensearch(cluster.urls[0], int(still_open), int(closed)))
         case ["numbers", url, still_open, closed]:
             asyncio.run(numbers(url, int(still_open), int(closed)))
         case ["sums", url, closed]:

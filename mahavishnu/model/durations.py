@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 from mahavishnu.model.errors import InvalidInput
 
@@ -19,11 +20,20 @@ def parse_duration(text: Any) -> timedelta:
     >>> parse_duration("1h30m"), parse_duration("500ms")
     (datetime.timedelta(seconds=5400), datetime.timedelta(microseconds=500000))
     """
-    found = _WHOLE.fullmatch(text) if isinstance(text, str) and text else None
-    if found is None:
-        raise InvalidInput(f"{text!r:.80} is no length of time; write it as 30s, 5m, 1h, 1h30m, 500ms or 1d")
+    return _parse(text) if isinstance(text, str) else _refuse(text)
+
+
+@lru_cache(256)  # a definition says the same ones for each of its items
+def _parse(text: str) -> timedelta:
+    found = _WHOLE.fullmatch(text)
+    if found is None or not text:
+        _refuse(text)
     parts = zip(found.groups(), _MILLISECONDS.values(), strict=True)
     total = sum(int(count) * unit for count, unit in parts if count is not None)
     if total > _LONGEST:
         raise InvalidInput(f"{text!r:.80} is longer than any time that can be waited for: at most 36500d")
     return timedelta(milliseconds=total)
+
+
+def _refuse(text: Any) -> NoReturn:
+    raise InvalidInput(f"{text!r:.80} is no length of time; write it as 30s, 5m, 1h, 1h30m, 500ms or 1d")

@@ -122,7 +122,7 @@ class Json:
     @property
     def value(self) -> Any:
         """A fresh copy of the value."""
-        return json.loads(self.text)
+        return {} if self.text == "{}" else json.loads(self.text)
 
     @property
     def shared_value(self) -> Any:

@@ -24,6 +24,7 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Version,
+    fast_constructor,
 )
 from mahavishnu.model.queues import OnDead, QueueDefinition, has_items, items_namespace
 from mahavishnu.model.tombstones import delete
@@ -69,14 +70,14 @@ class QueueItem:
     version: Version | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, letter: DeadLetter, now: datetime) -> Self:
-        """The item that this letter is."""
+    def of(cls, letter: DeadLetter, now: datetime, payload: Json | None = None) -> QueueItem:
+        """The item that this letter is, perhaps with another `payload`, such as its own in clear."""
         status = status_of(letter, now)
         dead = status in (ItemStatus.DEAD, ItemStatus.CLOSED)
-        return cls(
+        return _fast_item(
             id=letter.entry_id,
             queue=letter.queue,
-            payload=letter.task,
+            payload=(payload or letter.payload).value,
             status=status,
             failure_count=letter.retry_count,
             source_id=letter.source.id,
@@ -124,6 +125,9 @@ class QueueItem:
             return cls(**{**known, "status": ItemStatus(document.get("status", ItemStatus.PENDING))})
         except (TypeError, ValueError) as problem:
             raise InvalidInput(f"this is no queue item that this version can read: {problem}") from None
+
+
+_fast_item = fast_constructor(QueueItem)
 
 
 def _plain(value: Any) -> Any:
@@ -191,7 +195,7 @@ def new_item(
     came = entry_instant(entry_id) if id is None else None
     created = instant(now if came is None else max(came, now))
     task_id = entry_id if source is None or source.id is None else f"{source.queue or ''}/{source.id}"
-    return DeadLetter(
+    return _fast_letter(
         task_id=task_id,
         entry_id=entry_id,
         namespace=items_namespace(definition.namespace, definition.name),
@@ -210,6 +214,9 @@ def new_item(
         source=source or Source(SourceKind.QUEUE_ITEM),
         expires_at=expires_at or definition.expires_at(now),
     )
+
+
+_fast_letter = fast_constructor(DeadLetter)
 
 
 def withdraw(letter: DeadLetter, *, now: datetime, reason: str) -> DeadLetter:

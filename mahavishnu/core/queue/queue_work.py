@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -187,7 +187,7 @@ class QueueWork:
             self._letters.remember(stored.lease.token, stored)
             got[request].append(
                 ItemLease(
-                    replace(QueueItem.of(stored, now), payload=plain[stored.key].task),
+                    QueueItem.of(stored, now, plain[stored.key].payload),
                     stored.lease.token,
                     stored.due_at,
                 )
