@@ -162,6 +162,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "run": "archive.run",
             "list": "archive.list_archived",
             "search": "archive.search",
+            "tasks": "archive.tasks",
             "show": "archive.show",
             "export": "archive.export",
             "restore": "archive.restore",

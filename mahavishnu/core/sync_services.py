@@ -33,6 +33,7 @@ class SyncArchive(SyncFace[Archive]):
     show = SyncMethod(_of(Archive).show)
     begin_export = SyncMethod(_of(Archive).begin_export)
     show_task = SyncMethod(_of(Archive).show_task)
+    search_tasks = SyncMethod(_of(Archive).search_tasks)
     restore = SyncMethod(_of(Archive).restore)
     partitions = SyncMethod(_of(Archive).partitions)
     detach = SyncMethod(_of(Archive).detach)

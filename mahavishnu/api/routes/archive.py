@@ -24,8 +24,10 @@ from mahavishnu.api.schemas import (
     ResponseModel,
     fields_of,
 )
-from mahavishnu.core.queue.archive_reads import ArchivedCase
+from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
+from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
 from mahavishnu.model.retention import ArchiveResult
+from mahavishnu.model.task_states import TaskState
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Page
@@ -52,6 +54,13 @@ class ArchivedLine(ResponseModel):
 @fields_of(ArchivedTask, " ".join(_OF_TASKS))
 class ArchivedTaskLine(ResponseModel):
     """An archived lifecycle task of a letter."""
+
+
+@fields_of(ArchivedTask, " ".join(_OF_TASKS))
+class ArchivedTaskFound(ResponseModel):
+    """An archived lifecycle task in a list."""
+
+    partition: str
 
 
 class ArchivedDetail(ResponseModel):
@@ -106,6 +115,16 @@ class ArchiveQuery(NamespacePageQuery):
     until: Instant | None = None
 
 
+class ArchivedTasksQuery(NamespacePageQuery):
+    """Which archived lifecycle tasks; the times are about their end."""
+
+    task_id: Word | None = None
+    name: Word | None = None
+    state: TaskState | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+
+
 class ExportQuery(RequestModel):
     """Which steps: those after `after` up to `upto`."""
 
@@ -144,6 +163,10 @@ async def list_archived(
         limit=params.limit,
         after=params.cursor,
     )
+    return _page_of_lines(request, page)
+
+
+def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Response:
     headers = page_headers(request, Page(page.items, page.next))
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
@@ -231,6 +254,23 @@ async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Qu
     return await stream_lines(
         dlq.archive.export(params.after, params.upto, params.format), CSV if params.format == "csv" else NDJSON
     )
+
+
+@router.get("/tasks", response_model=list[ArchivedTaskFound], summary="Archived lifecycle tasks", name="tasks")
+async def list_tasks(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivedTasksQuery, Query()]
+) -> Response:
+    """The latest end first. Only the months are looked into that can have tasks of the time that is asked for."""
+    page = await dlq.in_namespace(params.namespace or dlq.namespace).archive.search_tasks(
+        task_id=params.task_id,
+        name=params.name,
+        state=params.state,
+        since=params.since,
+        until=params.until,
+        limit=params.limit,
+        after=params.cursor,
+    )
+    return _page_of_lines(request, page)
 
 
 @router.get(

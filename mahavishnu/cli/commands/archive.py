@@ -131,6 +131,48 @@ def _list(
     run_conversation(session_of(context), converse)
 
 
+def tasks(
+    context: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="With this id.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of this workflow.")] = None,
+    state: Annotated[str | None, typer.Option("--state", help="That ended so: complete, error, cancelled.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Ended within the last 2h, or since a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Ended before that.")] = None,
+    limit: Limit = 50,
+    everything: Every = False,
+    json: AsJson = False,
+) -> None:
+    """List or search archived tracked tasks by id, name, state and time, the latest end first."""
+    params = {"task_id": task, "name": name, "state": state}
+    params |= {"since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+
+    async def converse(api: Connection) -> None:
+        found = await api.list("/archive/tasks", params, None if everything else limit)
+        if json:
+            print_json(found)
+        else:
+            whose = namespace_column(found)
+            rows = [
+                (
+                    each["task_id"],
+                    *(each[column] for column in whose),
+                    each["name"],
+                    each["state"],
+                    when(each["created_at"]),
+                    when(each["closed_at"]),
+                    each["partition"],
+                )
+                for each in found
+            ]
+            columns = ("tracked task", *whose, "name", "state", "created", "ended", "month")
+            print_table(columns, rows, empty="no tracked task is archived", spare=("created",))
+        api.note_list_end(len(found))
+
+    run_conversation(session_of(context), converse)
+
+
 def show(
     context: typer.Context,
     name: Annotated[

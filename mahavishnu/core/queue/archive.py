@@ -11,7 +11,13 @@ from mahavishnu.core.queue.archive_export import ArchiveExport
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
 from mahavishnu.core.queue.archive_restoring import restore_letter
-from mahavishnu.core.queue.archived_task_reads import ArchivedTaskCase, find_task_case, tasks_of_letter
+from mahavishnu.core.queue.archived_task_reads import (
+    ArchivedTaskCase,
+    ArchivedTaskPage,
+    find_task_case,
+    search_task_copies,
+    tasks_of_letter,
+)
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.core.queue.old_records import delete_old_records
 from mahavishnu.core.queue.task_archiving import TaskArchiving
@@ -141,19 +147,35 @@ class Archive:
 
         Only the partitions of that time are looked into. Raises InvalidInput for what makes no sense, and StoreError.
         """
-        if type(limit) is not int or not 1 <= limit <= 10_000:
-            raise InvalidInput(f"limit is a whole number from 1 to 10000, not {limit!r:.80}")
-        named = {
-            "task_id": task_id,
-            "error_category": category,
-            "resolution_status": resolution,
-            "fingerprint": fingerprint,
-        }
-        where: tuple[Condition, ...] = tuple(Is(name, (value,)) for name, value in named.items() if value is not None)
+        _require_limit(limit)
+        where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         await self._context.open()
         times = since and instant(since), until and instant(until)
         return await ArchiveReader(self._context).find(where, *times, limit, cursor)
+
+    async def search_tasks(
+        self,
+        *,
+        task_id: str | None = None,
+        name: str | None = None,
+        state: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        after: Cursor | str | None = None,
+    ) -> ArchivedTaskPage:
+        """Archived lifecycle tasks for which all of this holds, the latest end first; without anything, all of them.
+
+        They ended from `since` on, and before `until`; only the partitions of that time are looked into. `page.next` is
+        where the next page begins. Raises InvalidInput for what makes no sense, and StoreError.
+        """
+        _require_limit(limit)
+        where = _all_of(task_id=task_id, name=name, state=state)
+        cursor = Cursor.parse(after) if isinstance(after, str) else after
+        await self._context.open()
+        times = since and instant(since), until and instant(until)
+        return await search_task_copies(self._context, where, *times, limit, cursor)
 
     async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:
         """The archived letter with this entry id, or the latest of this task, and what belongs to it: also archived
@@ -256,3 +278,12 @@ class Archive:
         if not lines:
             raise NoSuchLetter(name, f"the archive has no letter {name!r:.220}")
         return max(lines, key=lambda line: line.copy.closed_at)
+
+
+def _require_limit(limit: Any) -> None:
+    if type(limit) is not int or not 1 <= limit <= 10_000:
+        raise InvalidInput(f"limit is a whole number from 1 to 10000, not {limit!r:.80}")
+
+
+def _all_of(**named: str | None) -> tuple[Condition, ...]:
+    return tuple(Is(name, (value,)) for name, value in named.items() if value is not None)

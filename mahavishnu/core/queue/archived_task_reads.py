@@ -1,22 +1,31 @@
-"""Finds archived lifecycle tasks: by their own id, and by the letter that they had."""
+"""Finds archived lifecycle tasks: by their own id, by what they were and when they ended, and by their letter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.archive_reads import ArchiveReader, read_case
 from mahavishnu.core.queue.task_archiving import TaskArchiving
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import NoSuchTask, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import Condition, Is
+from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.task_letters import task_of
 from mahavishnu.model.tasks import OldTransition, TaskRecord, as_old_transition
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.archived_tasks import ArchivedTask
+from mahavishnu.stores.base import Cursor
+from mahavishnu.stores.kind import foreign_cursor
+
+_SHOWN = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
+_SCOPED = frozenset({"namespace", "queue"})
+_LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,70 @@ class ArchivedTaskCase:
     task: TaskRecord
     transitions: list[OldTransition]
     letter: DeadLetter | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTaskLine:
+    """An archived lifecycle task in a list, with the partition that it is in."""
+
+    partition: str
+    copy: ArchivedTask
+
+    def to_dict(self) -> dict[str, Any]:
+        """What lists show of it."""
+        return {**{name: getattr(self.copy, name) for name in _SHOWN}, "partition": self.partition}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTaskPage:
+    """A part of the archived lifecycle tasks, the latest end first; `next` is where the next page begins."""
+
+    items: Sequence[ArchivedTaskLine]
+    next: Cursor | None = None
+    corrupt: tuple[StoreError, ...] = ()
+
+
+async def search_task_copies(
+    context: QueueContext,
+    where: tuple[Condition, ...],
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    after: Cursor | None,
+) -> ArchivedTaskPage:
+    """A page of what ended from `since` on and before `until`: only partitions that can have it are asked."""
+    if since is not None or until is not None:
+        where = (*where, Between("closed_at", at_least=since, below=until))
+    first, cursor = _read_place(after)
+    places = ArchivePlaces(require_home(context), context.clock)
+    archiving = TaskArchiving(context, context.retention)
+    names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
+    items: list[ArchivedTaskLine] = []
+    corrupt: list[StoreError] = []
+    for name in sorted(names, reverse=True):
+        if first is not None and name > first:
+            continue
+        inner = cursor if name == first else None
+        tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
+        while True:
+            if len(items) >= limit:
+                return ArchivedTaskPage(items, Cursor((name, str(inner) if inner else "")), tuple(corrupt))
+            page = await tasks.find(Query(where, _LATEST_FIRST, limit - len(items)), inner)
+            items += [ArchivedTaskLine(name, copy) for copy in await archiving.which_count(page.items)]
+            corrupt += page.corrupt
+            if (inner := page.next) is None:
+                break
+    return ArchivedTaskPage(items, None, tuple(corrupt))
+
+
+def _read_place(after: Cursor | None) -> tuple[str | None, Cursor | None]:
+    """The partition where a page begins, and where in it. Raises InvalidQuery."""
+    if after is None:
+        return None, None
+    match after.after:
+        case (str() as name, str() as inner):
+            return name, Cursor.parse(inner) if inner else None
+    raise foreign_cursor()
 
 
 async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:

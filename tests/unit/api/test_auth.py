@@ -106,6 +106,7 @@ ROUTES = {
     ("DELETE", "/api/v1/archive/partitions/{partition}"): OWN,
     ("POST", "/api/v1/archive/exports"): ACT,
     ("GET", "/api/v1/archive/exports"): VIEW,
+    ("GET", "/api/v1/archive/tasks"): VIEW,
     ("GET", "/api/v1/archive/tasks/{task_id}"): VIEW,
     ("GET", "/api/v1/archive/{name}"): VIEW,
     ("POST", "/api/v1/archive/{name}/restore"): ACT,

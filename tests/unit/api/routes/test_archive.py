@@ -113,3 +113,8 @@ async def test_an_archived_lifecycle_task_is_shown_with_its_letter(archived: Api
     (line,) = (await archived.get(f"/archive/{task_id}")).json()["tasks"]
     assert (line["task_id"], line["state"]) == (task_id, "error")
     assert (await archived.get("/archive/tasks/nothing")).status_code == 404
+    (line,) = (await archived.get("/archive/tasks?state=error&name=pay")).json()
+    assert (line["task_id"], line["partition"], "task" in line) == (task_id, shown["partition"], False)
+    assert (await archived.get("/archive/tasks?since=2030-01-01T00:00:00Z")).json() == []
+    for wrong in ("state=odd", "limit=0", "cursor=x", "unknown=1"):
+        assert (await archived.get(f"/archive/tasks?{wrong}")).status_code == 422, wrong

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.stores.urls import open_store
 from tests.unit.cli.conftest import Run
 
 pytestmark = pytest.mark.usefixtures("letters")
@@ -36,6 +40,27 @@ def test_archived_letters_are_listed_and_searched(run: Run, archived: str) -> No
     assert run("archive", "search", "--category", "validation", "--json").json == []
     assert run("archive", "list", "--until", "2020-01-01").out == "nothing is archived\n"
     assert len(run("archive", "list", "--since", "1h", "--all-namespaces", "--json").json) == 2
+
+
+def test_archived_tracked_tasks_are_listed_and_searched(run: Run, letters: Path) -> None:
+    assert run("archive", "tasks").out == "no tracked task is archived\n"
+
+    async def make() -> list[str]:
+        async with DeadLetterQueue(store=open_store(f"sqlite:///{letters}")) as dlq:
+            lifecycle, ids = Lifecycle(dlq.context), list[str]()
+            for name in ("pay", "ship"):
+                ids.append((await lifecycle.create(name)).task_id)
+                await lifecycle.transition(ids[-1], "cancelled")
+            return ids
+
+    pay, ship = asyncio.run(make())
+    assert run("archive", "run", "--days", "0", "--apply", "--json").json["lifecycle_tasks_archived"] == 2
+    assert [each["task_id"] for each in run("archive", "tasks", "--json").json] == [ship, pay]
+    assert [each["task_id"] for each in run("archive", "tasks", "--all", "--json", "--name", "pay").json] == [pay]
+    (line,) = run("archive", "tasks", pay, "--state", "cancelled", "--since", "1h").out.splitlines()[1:]
+    assert pay in line and "cancelled" in line
+    assert run("archive", "tasks", "--until", "2020-01-01", "--json").json == []
+    assert run("archive", "tasks", "--state", "odd").code == 2
 
 
 def test_one_is_shown_and_put_back(run: Run, archived: str) -> None:

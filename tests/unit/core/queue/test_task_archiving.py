@@ -14,13 +14,13 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.lifecycle import Lifecycle
-from mahavishnu.model.errors import CorruptRecord, NoSuchTask
+from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.task_moves import return_from_error
 from mahavishnu.model.tasks import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord
 from mahavishnu.stores.archived_tasks import archived_tasks_kind
-from mahavishnu.stores.base import get_one, scan
+from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS, TASKS, TRANSITIONS
 from mahavishnu.testing.faults import Call
@@ -177,6 +177,49 @@ async def test_a_month_is_detached_with_its_tasks(any_house: House) -> None:
     await queue.archive.detach(MONTH)
     await queue.archive.drop(MONTH)
     assert await queue.archive.partitions() == []
+
+
+async def test_archived_tasks_are_listed_and_searched_page_by_page(any_house: House) -> None:
+    queue = any_house.queue(retention=RULES)
+    lifecycle, made = Lifecycle(queue.context), list[str]()
+    for number in range(5):  # in three months
+        made.append((await lifecycle.create("odd" if number % 2 else "even", number)).task_id)
+        await lifecycle.transition(made[-1], "cancelled" if number else "error")
+        any_house.clock.advance(timedelta(days=15))
+    there = (await lifecycle.create("waits")).task_id
+    any_house.clock.advance(timedelta(days=10))
+    assert await archive(queue) == 5
+    search = queue.archive.search_tasks
+    first, *_ = whole = (await search()).items
+    assert [line.copy.task_id for line in whole] == made[::-1] and there not in made
+    assert len({line.partition for line in whole}) == 3
+    assert (first.to_dict()["state"], first.to_dict()["partition"]) == ("cancelled", first.partition)
+    for limit in (1, 2, 3):
+        found, place = list[str](), None
+        for _ in range(10):
+            page = await search(limit=limit, after=place and str(place))
+            assert len(page.items) <= limit and page.corrupt == ()
+            found += [line.copy.task_id for line in page.items]
+            if (place := page.next) is None:
+                break
+        assert found == made[::-1]
+    asked: list[tuple[dict[str, Any], list[str]]] = [
+        ({"task_id": made[1]}, [made[1]]),
+        ({"name": "odd"}, [made[3], made[1]]),
+        ({"state": "error"}, [made[0]]),
+        ({"since": whole[1].copy.closed_at}, [made[4], made[3]]),
+        ({"until": whole[3].copy.closed_at}, [made[0]]),
+        ({"name": "odd", "since": whole[0].copy.closed_at}, []),
+    ]
+    for filters, wanted in asked:
+        assert [line.copy.task_id for line in (await search(**filters)).items] == wanted, filters
+    assert (await queue.in_namespace("other").archive.search_tasks()).items == []
+    wrong: list[dict[str, Any]] = [{"limit": 0}, {"after": "nonsense"}, {"after": Cursor((1,))}]
+    for each in wrong:
+        with pytest.raises(InvalidInput):
+            await search(**each)
+    await queue.archive.detach(whole[0].partition)
+    assert [line.copy.task_id for line in (await search()).items] == made[-2::-1]
 
 
 async def test_deleting_a_letter_deletes_its_tasks_in_the_archive(any_house: House) -> None:
