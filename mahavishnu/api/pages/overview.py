@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -24,14 +25,38 @@ from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.group import GroupPage
+from mahavishnu.model.queues import QueueKind
 from mahavishnu.model.staleness import StaleRow
 
 LINK = Link("", "Overview", "Now", first=True, key="o")
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it
 T = TypeVar("T")
 MOST_RANKED = 200  # groups that are looked at, those with most letters
-MOST_NEEDS, MOST_STALE, MOST_RUNS = 8, 5, 3
+MOST_NEEDS, MOST_STALE, MOST_RUNS, MOST_QUEUES = 8, 5, 3, 5
+MOST_COUNTED = 20  # queues whose items are counted
 _UNDER_WAY = (*ACTIVE, RunState.PAUSED, RunState.HALTED)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """A named queue: how many items are open and dead, and since when the oldest of them waits.
+
+    All items of a queue `for_dead` died in another one.
+    """
+
+    name: str
+    open: int
+    dead: int
+    for_dead: bool = False
+    oldest: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLines:
+    """The queues that most is to be seen in, those with dead items first; there are `total` of them."""
+
+    lines: Sequence[QueueLine]
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +70,7 @@ class OverviewView:
     runs: Sequence[BulkRun] | None
     stale: Sequence[StaleRow] | None
     trend: Trend | None
+    queues: QueueLines | None = None
     guide: Guide | None = None
 
     @property
@@ -115,14 +141,15 @@ def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
 
 async def _read_others(dlq: DeadLetterQueue) -> OverviewView:
     """The start page without groups."""
-    numbers, workers, runs, stale, trend = await asyncio.gather(
+    numbers, workers, runs, stale, trend, queues = await asyncio.gather(
         read_or_none(dlq.get_statistics()),
         read_or_none(dlq.workers.list()),
         read_or_none(_runs(dlq)),
         read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
         read_or_none(dlq.trends.by_hour()),
+        read_or_none(_queues(dlq)),
     )
-    return OverviewView(None, (), numbers, workers, runs, stale, trend)
+    return OverviewView(None, (), numbers, workers, runs, stale, trend, queues)
 
 
 async def read_or_none(read: Awaitable[T]) -> T | None:
@@ -137,3 +164,22 @@ async def _runs(dlq: DeadLetterQueue) -> Sequence[BulkRun]:
     pages = await asyncio.gather(*(dlq.runs.list(state, limit=MOST_RUNS) for state in _UNDER_WAY))
     found = [run for page in pages for run in page.items]
     return sorted(found, key=lambda run: run.created_at, reverse=True)[:MOST_RUNS]
+
+
+async def _queues(dlq: DeadLetterQueue) -> QueueLines:
+    here = [each for each in await dlq.queues.list() if each.kind is not QueueKind.EXTERNAL]
+    counted = await asyncio.gather(*(dlq.queues.numbers(each.name) for each in here[:MOST_COUNTED]))
+    targets = {each.dead_queue for each in here}
+    found = [_queue_line(each, for_dead=each["queue"] in targets) for each in counted]
+    shown = sorted(found, key=lambda line: (-line.dead, -line.open, line.name))[:MOST_QUEUES]
+    return QueueLines(await asyncio.gather(*(_with_oldest(dlq, line) for line in shown)), len(here))
+
+
+def _queue_line(numbers: Mapping[str, Any], *, for_dead: bool) -> QueueLine:
+    whole = numbers["queue_size"]
+    return QueueLine(numbers["queue"], whole, whole if for_dead else numbers["status_breakdown"]["exhausted"], for_dead)
+
+
+async def _with_oldest(dlq: DeadLetterQueue, line: QueueLine) -> QueueLine:
+    first = (await dlq.queues.items(line.name, limit=1)).items if line.open else ()
+    return replace(line, oldest=first[0].created_at if first else None)

@@ -113,3 +113,21 @@ async def test_what_cannot_be_read_is_said(api: ApiHarness, monkeypatch: pytest.
 async def test_what_strangers_wrote_is_text(api: ApiHarness) -> None:
     await dead_item(api, EVIL)
     require_inert(await read(api, "/queues/orders-dead"))
+
+
+async def test_the_overview_names_queues_with_their_depth_dead_items_and_the_oldest(api: ApiHarness) -> None:
+    assert "None is defined" in await read(api, "/")
+    await api.dlq.queues.create("mail-dead")
+    await api.dlq.queues.create("mail", dead_queue="mail-dead", retry={"attempts": 1})
+    for number in range(3):
+        await api.dlq.queues.produce("mail", {"n": number})
+        api.clock.advance(600)
+    (lease,) = await api.dlq.queues.lease("mail", "w", limit=1)
+    await api.dlq.queues.retry("mail", lease.item.id, lease.token, error="550", dead=True)
+    await api.dlq.queues.maintain()
+    api.clock.advance(10)
+    assert (await api.client.post("/queues", data={"name": "x", "lease_timeout": "60s"})).status_code == 303
+    page = await read(api, "/")
+    panel = page[page.index('id="queues"') : page.index('id="waiting"')]
+    assert panel.index("mail-dead") < panel.index(">mail<") < panel.index(">x<")  # dead items first
+    assert 'href="queues/mail-dead">1<' in panel and "20 min ago" in panel and "nothing waits" in panel
