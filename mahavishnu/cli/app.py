@@ -181,7 +181,10 @@ COMMANDS: Mapping[str, Group | Verb] = {
         "Save queries under a name, for everybody.",
         {"list": "views.list_views", "save": "views.save", "delete": "views.delete"},
     ),
-    "alert": Group("See what people are told of, and test how.", {"list": "alerts.list_alerts", "test": "alerts.test"}),
+    "alert": Group(
+        "See what people are told of, and test how.",
+        {"list": "alerts.list_alerts", "rules": "alerts.rules", "test": "alerts.test"},
+    ),
     "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
     "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
     "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),

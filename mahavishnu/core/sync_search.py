@@ -30,6 +30,7 @@ class SyncAlerts(SyncFace[Alerts]):
     """`dlq.alerts`."""
 
     list = SyncMethod(_of(Alerts).list)
+    rules = SyncMethod(_of(Alerts).rules)
     test = SyncMethod(_of(Alerts).test)
     run = SyncMethod(_of(Alerts).run)
     look = SyncMethod(_of(Alerts).look)

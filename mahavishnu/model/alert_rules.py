@@ -89,6 +89,70 @@ class AlertRules:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleReport:
+    """A rule as it is set: when people are told, whether they are, by which channels, and how many alerts it has now.
+
+    `runbook` says what to do then, where the documentation has one; `path` is the page of the console to look at.
+    """
+
+    rule: str
+    about: str
+    is_on: bool
+    channels: tuple[str, ...]
+    holding: int
+    path: str
+    runbook: str | None
+
+
+def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]]) -> tuple[RuleReport, ...]:
+    """All rules that there are, also those that are switched off; `holding` are the reasons of each alert that holds.
+
+    >>> report = report_rules(AlertRules(log=True), [("growth", "age")])
+    >>> [(each.rule, each.holding) for each in report if each.holding], report[0].is_on
+    ([('growth', 1), ('age', 1)], False)
+    """
+    alerts = [frozenset(reasons) for reasons in holding]
+    return tuple(
+        RuleReport(
+            reason.value,
+            about,
+            reason in rules.reasons and bool(channels := _channels_for(reason, rules)),
+            channels if reason in rules.reasons else (),
+            sum(reason.value in reasons for reasons in alerts),
+            path,
+            runbook and f"docs/production/runbooks.md#{runbook}",
+        )
+        for reason, about, path, runbook in _rules_in_words(rules)
+    )
+
+
+def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
+    return tuple(each for each in rules.channels if each not in rules.routes or reason in rules.routes[each])
+
+
+def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str, str | None]]:
+    """Each rule with when it holds, the page to look at, and the section of its runbook."""
+    groups = "/groups"
+    new, old = int(rules.first_seen.total_seconds() // 60), int(rules.age.total_seconds() // 3600)
+    return (
+        (AlertReason.FIRST_SEEN, f"the first letter of a group came in the last {_count(new, 'minute')}", groups, None),
+        (AlertReason.REGRESSION, "a group that was resolved has new letters", groups, "groupisback"),
+        (AlertReason.GROWTH, "the last hour brought many more letters of a group than usual", groups, "dlqsizehigh"),
+        (AlertReason.AGE, f"letters of a group have waited for a person for {_count(old, 'hour')}", groups, None),
+        (AlertReason.NEEDS_PERSON, "nothing will run letters of a group by itself", groups, "lettersneedaperson"),
+        (
+            AlertReason.MANY_EXHAUSTED,
+            f"{_count(rules.many_exhausted, 'letter')} or more are exhausted that no other alert speaks of",
+            "/letters?q=status%3Aexhausted",
+            "lettersneedaperson",
+        ),
+        (AlertReason.DEGRADED, "the store does not do all it should, or is away", "/", "storedegraded"),
+        (AlertReason.NO_WORKER, "letters are due that no live worker can run", "/workers", "noworkerfordueletters"),
+        (AlertReason.RUN_HALTED, "a bulk run was halted by its stop rule", "/runs?state=halted", None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What is wrong with one thing now, or would be if it were not `muted`.
 

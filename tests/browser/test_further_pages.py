@@ -9,6 +9,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.testing import ManualClock
 from tests.browser.conftest import Open, Site, served
 from tests.browser.shop import NIGHT
@@ -17,6 +18,8 @@ from tests.browser.workshop import fill_workshop, make_workshop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [
+    "alerts",
+    "groups?state=resolved",
     "runs",
     "runs/{halted}",
     "queues",
@@ -39,7 +42,9 @@ async def workshop() -> AsyncIterator[Workshop]:
     """A console with all that these pages show, and the ids in their addresses."""
     clock = ManualClock(NIGHT)
     dlq = make_workshop(clock)
+    dlq.context.alert_rules = AlertRules(log=True)
     ids = await fill_workshop(dlq, clock)
+    await dlq.alerts.run()
     async with served(dlq, clock, describe_settings=MahavishnuSettings().describe) as site:
         yield site, ids
 

@@ -7,6 +7,7 @@ its template into `templates/`; and name the module here, where it is to stand i
 from __future__ import annotations
 
 from mahavishnu.api.pages import (
+    alerts,
     archive,
     audit,
     group,
@@ -28,9 +29,10 @@ from mahavishnu.api.pages import (
 )
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
-PAGES = (*_OF_LETTERS, queues, tasks, workers, archive, audit, plugins, settings)
+PAGES = (*_OF_LETTERS, alerts, queues, tasks, workers, archive, audit, plugins, settings)
 LINKS = tuple(
-    page.LINK for page in (overview, groups, letters, runs, queues, tasks, workers, archive, audit, plugins, settings)
+    page.LINK
+    for page in (overview, groups, letters, runs, alerts, queues, tasks, workers, archive, audit, plugins, settings)
 )
 
 __all__ = ["LINKS", "PAGES"]

@@ -8,7 +8,7 @@ from pydantic import StrictStr
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, require_role
-from mahavishnu.api.responses import json_response
+from mahavishnu.api.responses import json_response, to_json
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.api.schemas import RequestModel, ResponseModel
 from mahavishnu.model import alerts
@@ -44,6 +44,18 @@ class AlertLine(ResponseModel):
     channels: list[ChannelState]
 
 
+class RuleLine(ResponseModel):
+    """A rule: when people are told, by which channels, how many alerts hold because of it, and where to look."""
+
+    rule: str
+    about: str
+    is_on: bool
+    channels: list[str]
+    holding: int
+    path: str
+    runbook: str | None
+
+
 class ChannelTest(RequestModel):
     """What is tested."""
 
@@ -61,6 +73,12 @@ class ChannelAnswer(ResponseModel):
 async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Response:
     """The alerts that hold, the latest first; with `resolved` also those that are over."""
     return json_response([each.to_dict() for each in await dlq.alerts.list(resolved=resolved)])
+
+
+@router.get("/rules", response_model=list[RuleLine], summary="When people are told, and by whom", name="rules")
+async def list_rules(dlq: Queue, actor: Viewer) -> Response:
+    """All rules of alerts, also those that are switched off, with how many alerts hold because of each."""
+    return json_response(to_json(await dlq.alerts.rules()))
 
 
 @router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts", name="test")

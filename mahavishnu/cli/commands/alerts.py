@@ -34,6 +34,23 @@ def list_alerts(
     run_conversation(session_of(context), converse)
 
 
+def rules(context: typer.Context, json: AsJson = False) -> None:
+    """List the rules of alerts, and how many alerts hold because of each."""
+
+    async def converse(api: Connection) -> None:
+        found = await api.get("/alerts/rules")
+        if json:
+            print_json(found)
+            return
+        rows = [
+            (each["rule"], str(each["holding"]), ", ".join(each["channels"]) or "nobody", each["about"])
+            for each in found
+        ]
+        print_table(("rule", "alerts", "told to", "holds when"), rows, empty="there is no rule", texts=("holds when",))
+
+    run_conversation(session_of(context), converse)
+
+
 def test(
     context: typer.Context,
     channel: Annotated[

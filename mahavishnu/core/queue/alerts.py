@@ -23,9 +23,11 @@ from mahavishnu.model.alert_rules import (
     AlertReason,
     AlertRules,
     Finding,
+    RuleReport,
     exhausted_finding,
     fold_groups,
     group_finding,
+    report_rules,
     run_finding,
     store_finding,
     worker_finding,
@@ -80,6 +82,10 @@ class Alerts:
         where = () if resolved else (Is("phase", _OPEN),)
         found = [each async for each in scan(self._records, Query(where, (Sort("since", descending=True),)))]
         return [each for each in found if each.name != WATCH]
+
+    async def rules(self) -> Sequence[RuleReport]:
+        """All rules, with whether people are told by them, how, and how many alerts hold because of each."""
+        return report_rules(self._rules, [each.reasons for each in await self.list()])
 
     async def test(self, channel: str | None = None) -> Mapping[str, str | None]:
         """Tell one channel, or all that are configured, that this is a test. What each answered; None: it took it.

@@ -30,6 +30,7 @@ ROUTES = {
     ("DELETE", "/api/v1/views/{name}"): ACT,
     ("GET", "/api/v1/trends/hours"): VIEW,
     ("GET", "/api/v1/alerts"): VIEW,
+    ("GET", "/api/v1/alerts/rules"): VIEW,
     ("POST", "/api/v1/alerts/test"): ACT,
     ("GET", "/api/v1/groups/{fingerprint}/commonalities"): VIEW,
     ("GET", "/api/v1/dlq/{task_id}/contrasts"): VIEW,

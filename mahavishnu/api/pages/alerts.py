@@ -1,0 +1,87 @@
+"""What people are told of: alerts that hold, those that are over, what is muted, and the rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.api.auth import OwnQueue, Viewer
+from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.frame import Link, Number
+from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.routing import Router
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.alert_rules import RuleReport
+from mahavishnu.model.alerts import Alert, AlertPhase
+from mahavishnu.model.group import GroupView
+
+MOST_OVER, MOST_MUTED = 50, 50
+router = Router(tag="alerts_page", documented=False)
+
+
+async def count_alerts(dlq: DeadLetterQueue) -> Number | None:
+    """How many alerts fire that nobody has taken; nothing where nobody is told of any."""
+    if not dlq.context.alert_rules.channels:
+        return None
+    firing = sum(each.phase is AlertPhase.FIRING for each in await dlq.alerts.list())
+    return Number(firing, wanted=True) if firing else None
+
+
+LINK = Link("alerts", "Alerts", "Now", key="n", number=count_alerts)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsView:
+    """The alerts and their rules; None for what cannot be told now."""
+
+    alerts: Sequence[Alert] | None
+    rules: Sequence[RuleReport] | None
+    muted: Sequence[GroupView] | None
+    channels: Sequence[str]
+
+    @property
+    def holding(self) -> Sequence[Alert]:
+        """Those that hold: first those that nobody has taken, then the latest."""
+        return sorted((each for each in self.alerts or () if each.holds), key=lambda each: each.phase)
+
+    @property
+    def over(self) -> Sequence[Alert]:
+        """Those that are over, the latest end first."""
+        ended = [(each.resolved_at, each) for each in self.alerts or () if each.resolved_at and not each.holds]
+        return [each for _, each in sorted(ended, key=lambda pair: pair[0], reverse=True)[:MOST_OVER]]
+
+    @property
+    def firing(self) -> int:
+        return sum(each.phase is AlertPhase.FIRING for each in self.holding)
+
+    @property
+    def headline(self) -> str:
+        """Whether people are told of anything."""
+        if self.alerts is None:
+            return "Which alerts hold is not known now"
+        if not self.holding:
+            return "No alert holds" if self.channels else "Nobody is told of anything"
+        taken = len(self.holding) - self.firing
+        fires = f"{self.firing} {'alert fires' if self.firing == 1 else 'alerts fire'}" if self.firing else ""
+        has = f"{taken} {'is' if taken == 1 else 'are'} taken" if taken else ""
+        return ", ".join(filter(None, [fires, has]))
+
+
+@router.get("/alerts")
+async def alerts_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
+    """What fires, what is over, what is muted, and by which rules."""
+    found = await console_of(request).read(request, dlq, _read)
+    return await show(request, "alerts.html", found.value, recent=found)
+
+
+async def _read(dlq: DeadLetterQueue) -> AlertsView:
+    alerts, rules, muted = await asyncio.gather(
+        read_or_none(dlq.alerts.list(resolved=True)),
+        read_or_none(dlq.alerts.rules()),
+        read_or_none(dlq.groups.list(on_hold=True, quiet=True, limit=MOST_MUTED)),
+    )
+    return AlertsView(alerts, rules, None if muted is None else muted.items, dlq.context.alert_rules.channels)
