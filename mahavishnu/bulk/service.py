@@ -114,14 +114,14 @@ class BulkRuns:
         """
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
+        subject, where = f"run:{run.run_id}", run.namespace or DEFAULT_NAMESPACE
         for act in acts_of_run(run.verb, run.patch is not None):
-            await self._context.require(act, f"run:{run.run_id}")
+            await self._context.require(act, subject, where)
         run = _with_options(replace(run, by=by, reason=reason), ramp, max_per_second, stop_percent)
         if run.patch is not None:
             require_clear_patch(self._context.letter_factory.encryption, run.patch.value)
         if run.patch is not None and not create:
             await refuse_unknown_places(self._context, run)
-        subject, where = f"run:{run.run_id}", run.namespace or DEFAULT_NAMESPACE
         async with self._context.audit.record("run.start", subject, by=by, reason=reason, where=where) as record:
             record.add(verb=run.verb, query=run.query.value["where"], patch=run.patch and run.patch.value)
             record.add(ramp=list(run.ramp), max_per_second=max_per_second, stop_percent=stop_percent)

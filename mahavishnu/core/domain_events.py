@@ -199,6 +199,7 @@ class DomainEvents:
         Others than those of these `names` are left out. Raises StoreError, InvalidInput.
         """
         await self._context.require("events.read", "events")
+        await self._context.open()
         if after is None and consumer is not None:
             position = await self.log.position(require_consumer(consumer))
             after = 0 if position is None else position.number
@@ -209,6 +210,7 @@ class DomainEvents:
     async def acknowledge(self, consumer: str, number: int) -> EventPosition:
         """This consumer has dealt with all events up to this number. Raises InvalidInput for one that never was."""
         await self._context.require("events.write", f"consumer:{consumer}")
+        await self._context.open()
         return await self.log.acknowledge(consumer, number)
 
     async def consumers(self) -> Sequence[EventPosition]:

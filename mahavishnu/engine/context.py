@@ -216,14 +216,21 @@ class QueueContext:
         """What is seen; None: everything."""
         return None if self.principal is None or self.principal.scope.is_everything else self.principal.scope
 
+    @property
+    def sees_whole_namespace(self) -> bool:
+        """Whether sums over the namespace are of what who acts sees."""
+        return self.scope is None or self.scope.covers_whole(self.namespace)
+
     def restrict(self, query: Query) -> Query:
         """A query of letters that others will use, such as a bulk run's, for what who acts sees."""
         return query if self.scope is None else self.scope.restrict(query, SCOPED_FIELDS)
 
-    async def require(self, act: str, subject: str = "queue") -> None:
-        """Raise PermissionDenied if who acts may not do this; for what the audit does not record."""
-        await self.open()
-        await self.audit.require(act, subject)
+    async def require(self, act: str, subject: str = "queue", where: str | None = None) -> None:
+        """Raise PermissionDenied if who acts may not do this; for what the audit does not record.
+
+        It is done in the namespace `where`, if not in the queue's own.
+        """
+        await self.audit.require(act, subject, where)
 
     async def note_read(self, act: str, subject: str) -> None:
         """Write down that who acts is shown payloads, where that is wanted. Raises StoreError: then they are not."""

@@ -73,6 +73,8 @@ _WHOLE_NAMESPACE = frozenset(
     }
     | {"queue.create", "work", "events.read", "archive.read_task", "group.release"}
 )
+# Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
+_WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})
 _WHOLE_STORE = frozenset({"find unreadable"})
 _NOWHERE = ("",)  # no namespace is called so
 HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
@@ -101,8 +103,10 @@ class Scope:
         return self.namespaces is None or not self.namespaces.isdisjoint((namespace, namespace.partition("@")[0]))
 
     def covers_whole(self, namespace: str) -> bool:
-        """Whether all of this namespace is inside."""
-        return self.covers_namespace(namespace) and self.queues is self.adapters is None
+        """Whether all of this namespace is inside; that of a queue's items is inside with that queue."""
+        queue = namespace.partition("@")[2]
+        in_queues = self.queues is None or queue in self.queues
+        return self.covers_namespace(namespace) and in_queues and self.adapters is None
 
     def covers(self, namespace: str, queue: str | None, adapter: str | None) -> bool:
         """Whether a record with these is inside."""
@@ -172,6 +176,8 @@ class Principal:
             return f"is about the whole store, and {self.name} sees a part of it"
         if act in _WHOLE_NAMESPACE and not (self.scope.queues is self.scope.adapters is None):
             return f"is about a whole namespace, and {self.name} sees a part of one"
+        if act in _WHOLE_QUEUE and self.scope.adapters is not None:
+            return f"is about a whole queue, and {self.name} sees the letters of some adapters"
         return None
 
 

@@ -27,6 +27,7 @@ from mahavishnu.api.pages.recent_reads import Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.stores.base import Health
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Console:
             here=local_path(request).split("/")[1] if "/" in local_path(request) else "",
             actor=actor,
             session=request.scope.get("session"),
-            health=health,
+            health=_health_for(actor, health),
             now=(now := self._dlq.clock.now()),
             as_of=recent.at if recent else now,
             namespace=self._dlq.namespace,
@@ -161,6 +162,13 @@ class Console:
             return Said(**self._said.loads(cookie))
         except (BadSignature, TypeError, ValueError):
             return None
+
+
+def _health_for(actor: Actor, health: Health | None) -> Health | None:
+    """How the store is; how much of it is kept elsewhere is told to who sees all of it."""
+    if health is None or actor.principal is None or actor.principal.scope.is_everything:
+        return health
+    return Health(health.status)
 
 
 def console_of(request: Request) -> Console:

@@ -27,7 +27,7 @@ from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, StoreError
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.group import RULE, GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
@@ -201,7 +201,7 @@ async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, f
         run = await dlq.runs.start(
             "redrive", query, by=acting_name(actor, None), reason=form.optional("reason"), **options
         )
-    except StoreError:
+    except (StoreError, PermissionDenied):
         raise
     except MahavishnuError as refused:
         return await _show(request, dlq, group, replace(written, problem=str(refused)), status=422)

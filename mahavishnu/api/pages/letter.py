@@ -27,7 +27,7 @@ from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import LetterContrasts
 from mahavishnu.core.queue.restoring import EditPreview
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
@@ -153,7 +153,7 @@ async def edit(
             **changes,
             **scope,
         )
-    except StoreError:
+    except (StoreError, PermissionDenied):
         raise
     except MahavishnuError as refused:
         return await _show(request, dlq, letter, replace(draft, problem=str(refused)), status=422)

@@ -27,7 +27,7 @@ from mahavishnu.bulk.service import RunItems
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.bulk_rules import percent_to_resume_with
 from mahavishnu.model.bulk_run import ACTIVE, ENDED, BulkRun, ItemOutcome, RunItem
-from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, StoreError
+from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
@@ -205,7 +205,7 @@ async def _fix(request: Request, dlq: DeadLetterQueue, run: BulkRun, by: str, fo
             shown = replace(written, preview=preview, problem=preview.refused)
             return await _show(request, dlq, run, RunPageQuery(), shown, scope)
         begun = await dlq.runs.start("redrive", query, by=by, reason=form.optional("reason"), **options)
-    except StoreError:
+    except (StoreError, PermissionDenied):
         raise
     except MahavishnuError as refused:
         shown = replace(written, problem=str(refused))

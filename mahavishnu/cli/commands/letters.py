@@ -258,14 +258,14 @@ def _size(numbers: dict[str, Any]) -> str:
 
 
 def _numbers(numbers: dict[str, Any], api: Connection) -> None:
+    outside = {"kept locally": numbers["storage"]["kept_locally"], "wait for room": numbers["waiting"]}
     print_block(
         {
             "open letters": _size(numbers),
             **numbers["status_breakdown"],
             "asked": api.where,
             "store": numbers["storage_mode"],
-            "kept locally": numbers["storage"]["kept_locally"],
-            "wait for room": numbers["waiting"],
+            **{name: count for name, count in outside.items() if count is not None},  # None: who asks sees a part
         }
     )
     tables = (

@@ -184,6 +184,7 @@ class Archive:
         Raises NoSuchLetter, which says so if it may be in a partition that is detached, and StoreError.
         """
         await self._context.require("read", f"archive:{name}")
+        await self._context.open()
         line = await self._find_line(name, queue)
         await self._context.note_read("read", f"archive:{name}")
         return read_case(line, await tasks_of_letter(self._context, line.copy))
@@ -218,6 +219,7 @@ class Archive:
         Raises InvalidInput for steps that did not come to an end, and StoreError rather than leave some out.
         """
         await self._context.require("export")
+        await self._context.open()
         await self._context.note_read("export", "archive")
         async for line in ArchiveExport(self._context).lines(after, upto, form):
             yield line

@@ -98,7 +98,7 @@ class Claims:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_CLAIMS}, not {limit!r:.80}")
         lease, names = self._lease(lease_seconds), _adapter_names(adapters)
         await self._context.open()
-        await self._context.require("claim")
+        await self._context.require("claim", where=namespace)
         await self._signs.note(owner, namespace or self._context.namespace, queue, names)
         self._lookups += 1
         found = letter_query(
@@ -150,7 +150,7 @@ class Claims:
         """
         lease, key = self._lease(lease_seconds), self._context.key(task_id, namespace, queue)
         await self._context.open()
-        await self._context.require("claim", f"letter:{key}")
+        await self._context.require("claim", f"letter:{key}", namespace)
 
         def change(current: DeadLetter) -> DeadLetter:
             now = self._clock.now()
@@ -190,7 +190,7 @@ class Claims:
         wait = _require_settlement(outcome, error, error_type, category, retry_in)
         key = self._context.key(task_id, namespace, queue)
         await self._context.open()
-        await self._context.require("claim", f"letter:{key}")
+        await self._context.require("claim", f"letter:{key}", namespace)
         letter = await get_one(self._letters, key)
         if letter is None:
             raise NoSuchLetter(key)

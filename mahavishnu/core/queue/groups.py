@@ -245,6 +245,7 @@ class Groups:
             raise InvalidInput(f"a release is a text that says something, not {release!r:.80}")
         release = release.strip()
         await self._context.require("group.release", f"release:{release}")
+        await self._context.open()
         records, missing = await self._records.find_all(Query((Is("hold_release", (release,)),), limit=_PAGE))
         done = [fingerprint for fingerprint in records if await self._records.release_hold(fingerprint, release, by)]
         if missing:

@@ -50,6 +50,7 @@ class Integrity:
         if type(limit) is not int or not 1 <= limit <= 100_000:
             raise InvalidInput(f"limit is a whole number from 1 to 100000, not {limit!r:.80}")
         await self._context.require("find unreadable", "store")
+        await self._context.open()
         found = UnreadableRecords()
         async for name, collection in self._collections(found):
             async for page in find_pages(collection, Query()):

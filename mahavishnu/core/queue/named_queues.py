@@ -19,7 +19,7 @@ from mahavishnu.core.queue.queue_moves import QueueMoves, expired_before
 from mahavishnu.core.queue.queue_work import QueueWork
 from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
 from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
@@ -42,6 +42,9 @@ class NamedQueues:
         self._moves = QueueMoves(self._definitions, self._letters)
         self._intake = QueueIntake(self._definitions, self._letters)
         self._work = QueueWork(self._definitions, self._letters, self._moves.finish_move)
+
+    async def _require(self, act: str, queue: str) -> None:
+        await self._context.require(act, f"queue:{queue}", self._letters.namespace)
 
     # --- definitions
 
@@ -84,14 +87,14 @@ class NamedQueues:
 
     async def produce(self, queue: str, payload: Any, *, metadata: Mapping[str, Any] | None = None) -> QueueItem:
         """Put work into a queue. It is durable when this returns. Raises NoSuchQueue, InvalidInput and StoreError."""
-        await self._context.require("queue.produce", f"queue:{queue}")
+        await self._require("queue.produce", queue)
         return self._item(await self._intake.produce(queue, payload, metadata))
 
     async def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
         """Put items in that may be there already: one of the same `source_id` and `source_queue`, or of the same `id`,
         is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError.
         """
-        await self._context.require("queue.produce", f"queue:{queue}")
+        await self._require("queue.produce", queue)
         return await self._intake.add(queue, items)
 
     # --- items are worked on
@@ -103,17 +106,17 @@ class NamedQueues:
 
         A lease that runs out counts as a failure. Raises NoSuchQueue, InvalidInput and StoreError.
         """
-        await self._context.require("queue.lease", f"queue:{queue}")
+        await self._require("queue.lease", queue)
         return await self._work.lease(queue, owner, limit, lease_seconds)
 
     async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
         """The work goes on: have the lease end later. Returns when. Raises LostLease, NoSuchLetter and StoreError."""
-        await self._context.require("queue.lease", f"queue:{queue}")
+        await self._require("queue.lease", queue)
         return await self._work.renew(queue, id, token, lease_seconds)
 
     async def complete(self, queue: str, id: str, token: str) -> QueueItem:
         """The item is done. Saying it again changes nothing. Raises LostLease if it is this lease's no more."""
-        await self._context.require("queue.lease", f"queue:{queue}")
+        await self._require("queue.lease", queue)
         return self._item(await self._work.complete(queue, id, token))
 
     async def retry(
@@ -134,7 +137,7 @@ class NamedQueues:
         if not isinstance(error, str):
             raise InvalidInput(f"error must be text, not {error!r:.80}")
         wait = retry_in if retry_in is None or isinstance(retry_in, timedelta) else timedelta(seconds=retry_in)
-        await self._context.require("queue.lease", f"queue:{queue}")
+        await self._require("queue.lease", queue)
         return self._item(await self._work.fail(queue, id, token, error, dead, wait))
 
     # --- items are looked at, and people decide
@@ -195,10 +198,11 @@ class NamedQueues:
     async def numbers(self, queue: str) -> dict[str, Any]:
         """How many items there are by status, and everything that ever happened to items of this queue."""
         await self._context.open()
-        letters = NamespaceRecords(self._letters.records, items_namespace(self._letters.namespace, queue))
+        scope, namespace = self._context.scope, items_namespace(self._letters.namespace, queue)
+        letters = NamespaceRecords(self._letters.records, namespace, scope=scope, fields=SCOPED_FIELDS)
         inside = self._context.in_namespace(letters.namespace)
         tally, summed = await count_letters(letters, Ledger(inside))
-        found = statistics(tally, None, summed, {})
+        found = statistics(tally, None, summed if inside.sees_whole_namespace else None, {})
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
     async def maintain(self) -> dict[str, int]:

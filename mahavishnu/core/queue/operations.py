@@ -209,8 +209,9 @@ class LetterOperations:
 
         The audit says who made them, and why. Raises NoSuchLetter, and StoreError rather than omit some.
         """
-        await self._context.require("read", f"letter:{task_id}")
         key = self._context.key(task_id, namespace, queue)
+        await self._context.require("read", f"letter:{key}", namespace)
+        await self._context.open()
         letter = await get_one(self._letters, key)
         if entry_id is None and letter is None:
             raise NoSuchLetter(key)

@@ -149,7 +149,7 @@ class QueueDefinitions:
             sets_target = "dead_queue" in options
 
             async def change(current: QueueDefinition | None) -> QueueDefinition | None:
-                if current is None:
+                if current is None or not self._is_seen(name):
                     raise NoSuchQueue(name)
                 changed = rules.set_options(current, options, self._clock.now())
                 if changed is current:

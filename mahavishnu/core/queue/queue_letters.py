@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
@@ -18,7 +19,7 @@ from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.queue_items import ItemStatus
 from mahavishnu.model.queues import items_namespace
-from mahavishnu.stores.base import Cursor, Page, get_one, write_one
+from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 
 log = logging.getLogger("mahavishnu.queues")
@@ -36,7 +37,9 @@ class QueueLetters:
     held: dict[str, DeadLetter] = field(default_factory=dict)  #: what this process has leased, by token
 
     def __post_init__(self) -> None:
-        self.records = self.context.store.collection(LETTERS)
+        self.records: Collection[DeadLetter] = self.context.store.collection(LETTERS)
+        if (scope := self.context.scope) is not None:
+            self.records = NamespaceRecords(self.records, scope=scope, fields=SCOPED_FIELDS)
 
     @property
     def namespace(self) -> str:

@@ -54,23 +54,32 @@ def _circuits(context: QueueContext) -> dict[str, Any]:
 async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
-    """What `get_statistics` answers. What only this process knows is about the letters of its own namespace."""
+    """What `get_statistics` answers. What only this process knows is about the letters of its own namespace.
+
+    Who sees a part of the namespace gets the numbers of that part. Those that cannot be told for a part are left out.
+    """
     tally, summed = await count_letters(context.letters.counted, ledger)
     some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
     lacking = await workers.numbers(some_unfit=some_unfit)
-    health, at_home = await store_health(context), context.is_at_home
+    health, in_part = await store_health(context), not context.sees_whole_namespace
+    at_home = context.is_at_home and not in_part
     max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
+    whole_store = context.scope is None
     here = context.counts if at_home else dict.fromkeys(context.counts, 0)
     return {
         "namespace": context.namespace,
-        **statistics(tally, max_size, summed, here),
+        **statistics(tally, max_size, None if in_part else summed, here),
         "is_processor_running": processor is not None and processor.is_running,
         "retry_interval_seconds": context.limits.interval_seconds,
         "circuit_breakers": _circuits(context) if at_home else {},
-        "processor": dict(processor.counts) if processor and context.scope is None else {},
-        "waiting": await context.waiting.count(),
+        "processor": dict(processor.counts) if processor and whole_store else {},
+        "waiting": None if in_part else await context.waiting.count(),
         "storage_mode": health.status,
-        "storage": {"detail": health.detail, "kept_locally": health.waiting, "oldest": health.oldest},
+        "storage": {
+            "detail": health.detail if whole_store else "",
+            "kept_locally": health.waiting if whole_store else None,
+            "oldest": health.oldest if whole_store else None,
+        },
         "degraded": tally.degraded,
         **lacking,
     }
@@ -96,13 +105,14 @@ async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -
 
 
 def statistics(
-    tally: Tally, max_size: int | None, deleted: Mapping[str, int], here: Mapping[str, int]
+    tally: Tally, max_size: int | None, deleted: Mapping[str, int] | None, here: Mapping[str, int]
 ) -> dict[str, Any]:
     """What `get_statistics` answers, from a tally by `GROUPS` with `SUMS`, as `count_letters` makes it.
 
     The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones and
     closed ones left in the ledger, so they cannot drift from the letters. `here` is what only this process counts.
-    Where `max_size` is not known, as that of another app, it is None.
+    Where `max_size` is not known, as that of another app, it is None. There are no lifetime numbers without `deleted`:
+    they would fall when a letter is closed.
     """
     still_open = {
         values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count
@@ -115,7 +125,7 @@ def statistics(
         "status_breakdown": {str(status): _count(still_open, 0, status) for status in ACTIVE},
         "error_categories": _breakdown(still_open, 2),
         "retry_policies": _breakdown(still_open, 3),
-        "lifetime_stats": {**lifetime(tally.total, deleted), **here},
+        "lifetime_stats": {} if deleted is None else {**lifetime(tally.total, deleted), **here},
     }
 
 
@@ -185,7 +195,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
     exhausted = stats["status_breakdown"]["exhausted"]
     if exhausted > MANY_EXHAUSTED:
         found.append(f"WARNING: {exhausted} exhausted tasks in DLQ!")
-    succeeded, failed = (stats["lifetime_stats"][name] for name in ("retry_success", "retry_failed"))
+    succeeded, failed = (stats["lifetime_stats"].get(name, 0) for name in ("retry_success", "retry_failed"))
     retries = succeeded + failed
     if retries >= ENOUGH_RETRIES and succeeded / retries < LOW_SUCCESS:
         found.append(f"WARNING: Low retry success rate: {succeeded / retries:.1%}")

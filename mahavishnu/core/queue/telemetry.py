@@ -133,7 +133,7 @@ class Telemetry:
 
     async def _of_store(self, stats: Mapping[str, Any]) -> Sequence[MetricFamily]:
         """Those that are derived from records. Of a part of the letters nothing is told: it would look like a fall."""
-        found = [_family("mahavishnu_dlq_waiting", stats["waiting"])]
+        found = [] if stats["waiting"] is None else [_family("mahavishnu_dlq_waiting", stats["waiting"])]
         if stats["degraded"]:
             return found
         context, now = self._context, self._context.clock.now()
@@ -143,6 +143,7 @@ class Telemetry:
         if due.degraded or person.degraded or back.degraded:
             return found
         since = [cell.earliest["due_at"] for cell in due.cells.values() if cell.earliest.get("due_at") is not None]
+        lifetime = stats["lifetime_stats"]
         overdue = max(((now - each).total_seconds() for each in since), default=0.0)
         found += [
             _family("mahavishnu_dlq_size", stats["queue_size"]),
@@ -152,7 +153,7 @@ class Telemetry:
             _family("mahavishnu_dlq_due", _most_frequent({DEFAULT_QUEUE: 0, **_counts(due)})),
             _family("mahavishnu_dlq_overdue_seconds", max(overdue, 0.0)),
             _family("mahavishnu_dlq_regressed_groups", back.total.count),
-            *(_family(name, stats["lifetime_stats"].get(key, 0)) for key, name in BY_LIFETIME.items()),
+            *(_family(name, lifetime.get(key, 0)) for key, name in BY_LIFETIME.items() if lifetime),
         ]
         if (live := stats["live_workers"]) is not None:
             found += [

@@ -25,6 +25,7 @@ from mahavishnu.model.permissions import (
     Scope,
 )
 from mahavishnu.model.query import letter_query
+from mahavishnu.testing.letters import make_letter
 from tests.unit.queues import House
 
 ORDERS = Scope(adapters=frozenset({"orders"}))
@@ -318,3 +319,71 @@ async def test_http_shows_each_what_they_see_also_at_the_same_time(house: House)
 def client(queue: DeadLetterQueue, access: Access) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_app(queue, access=access))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers={"Authorization": "Bearer t-1"})
+
+
+async def test_what_is_done_in_another_namespace_is_judged_by_that_one(any_house: House) -> None:
+    queue = any_house.queue()
+    await queue.enqueue("e-1", {"secret": 1}, [], "boom", namespace="eu", adapter="orders")
+    await queue.letters.edit("e-1", patch={"secret": 2}, namespace="eu", by="bob")
+    await queue.enqueue("d-1", {"secret": 1}, [], "boom", adapter="orders")
+    for each in (queue, queue.in_namespace("eu")):
+        await each.queues.create("mail")
+        await each.queues.produce("mail", {"n": each.namespace})
+    eu = queue.for_actor(Principal.of_role("ann", "operator", Scope(namespaces=frozenset({"eu"}))))
+    home = queue.for_actor(Principal.of_role("bea", "operator", Scope(namespaces=frozenset({"default"}))))
+    for refused in (eu.claims.claim("w1"), home.claims.claim("w1", namespace="eu")):
+        with pytest.raises(PermissionDenied, match="outside of the scope"):
+            await refused
+    for seen in (home, home.in_namespace("eu")):
+        with pytest.raises(PermissionDenied, match="outside of the scope of bea"):
+            await seen.letters.revisions("e-1", namespace="eu")
+    with pytest.raises(PermissionDenied, match="about namespace 'eu'"):
+        await home.in_namespace("eu").queues.lease("mail", "w1")
+    assert len(await eu.letters.revisions("e-1", namespace="eu")) == 1
+    any_house.clock.advance(3600)
+    (claim,) = await eu.claims.claim("w1", namespace="eu")
+    assert claim.letter.task_id == "e-1"
+    await eu.claims.settle("e-1", claim.token, "succeeded", namespace="eu")
+    (lease,) = await eu.in_namespace("eu").queues.lease("mail", "w1")
+    assert lease.item.payload == {"n": "eu"}
+    denied = (await queue.all_namespaces.audit.list(action="denied")).items
+    assert sorted((each.actor, each.namespace or "default") for each in denied) == [
+        ("ann", "default"), ("bea", "eu"), ("bea", "eu"), ("bea", "eu"), ("bea", "eu"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", [ORDERS, Scope(queues=frozenset({"default"}))])
+async def test_numbers_that_are_of_all_are_not_told_to_who_sees_a_part(any_house: House, scope: Scope) -> None:
+    queue = any_house.queue(max_size=3)
+    await fill(queue)
+    await queue.letters.resolve("o-1", by="bob")
+    await queue.enqueue("o-1", {}, [], "boom", adapter="orders")
+    await queue.context.waiting.keep(make_letter(task_id="late", adapter="billing"))
+    ann = queue.for_actor(Principal.of_role("ann", "viewer", scope))
+    whole, part = await queue.get_statistics(), await ann.get_statistics()
+    assert (whole["waiting"], whole["lifetime_stats"]["manually_resolved"], whole["max_size"]) == (1, 1, 3)
+    assert whole["storage"]["kept_locally"] == 0
+    assert (part["waiting"], part["lifetime_stats"], part["max_size"]) == (None, {}, None)
+    assert part["storage"]["kept_locally"] is part["storage"]["oldest"] is None
+    assert part["queue_size"] == (1 if scope is ORDERS else 2)
+    assert isinstance(await ann.health_warnings(part), list)
+    told = {each.definition.name for each in await ann.telemetry.collect()}
+    everything = {each.definition.name for each in await queue.telemetry.collect()}
+    left_out = {"mahavishnu_dlq_waiting", "mahavishnu_tasks_moved_to_dlq_total", "mahavishnu_dlq_kept_locally"}
+    assert told.isdisjoint(left_out) and left_out <= everything
+    spaces = queue.for_actor(Principal.of_role("bea", "viewer", Scope(namespaces=frozenset({"default"}))))
+    numbers = await spaces.get_statistics()
+    assert (numbers["waiting"], numbers["lifetime_stats"]["manually_resolved"]) == (1, 1)
+
+
+async def test_the_numbers_of_a_queue_are_told_to_who_sees_it(any_house: House) -> None:
+    queue = any_house.queue()
+    await queue.queues.create("orders")
+    await queue.queues.produce("orders", {})
+    for scope, size, ever in (
+        (Scope(queues=frozenset({"orders"})), 1, 1),
+        (Scope(queues=frozenset({"billing"})), 0, None),
+        (ORDERS, 0, None),
+    ):
+        numbers = await queue.for_actor(Principal.of_role("ann", "viewer", scope)).queues.numbers("orders")
+        assert (numbers["queue_size"], numbers["lifetime_stats"].get("enqueued_total")) == (size, ever)
