@@ -38,6 +38,13 @@ class Role(IntEnum):
     ADMIN = 3  #: delete letters
 
 
+def audience_of(dlq: DeadLetterQueue, actor: Actor) -> object:
+    """The same for actors whom one answer may serve: who see the same, unless each is asked for or written down."""
+    options = dlq.context.options
+    each = options.may_act is not None or options.audit_payload_reads
+    return (actor.sees, actor.name if each else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Whoever sends a request. Without a `principal` they may do everything: there are no tokens."""

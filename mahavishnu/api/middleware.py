@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Access, Actor, Role, is_foreign_request
+from mahavishnu.api.auth import Access, Actor, Role, audience_of, is_foreign_request
 from mahavishnu.api.browser_requests import form_value, is_from_other_site
 from mahavishnu.api.errors import problem, problem_for
 from mahavishnu.api.proxies import AmbiguousUser
@@ -180,7 +180,8 @@ class ApiMiddleware:
 
     async def _send_shared(self, scope: Scope, send: Send) -> None:
         """Answer all clients that send the same request at the same time from one read."""
-        request = (scope.get("root_path", ""), scope["path"], scope["query_string"], scope["actor"].sees)
+        audience = audience_of(self._dlq, scope["actor"])
+        request = (scope.get("root_path", ""), scope["path"], scope["query_string"], audience)
         response = await self._reads.get(request, partial(_complete_response, self._app, scope))
         await send({"type": "http.response.start", "status": response.status, "headers": [*response.headers]})
         await send({"type": "http.response.body", "body": response.body})

@@ -26,7 +26,7 @@ from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.namespaces import acting_namespace, written_namespace
 from mahavishnu.model.permissions import acts_of_run
 from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, require_query
-from mahavishnu.model.query_json import query_to_json
+from mahavishnu.model.query_json import query_from_json, query_to_json
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
 
@@ -80,7 +80,9 @@ class BulkRuns:
         await self._context.open()
         run = await self._new_run(verb, query, filters, patch=patch, redrive=redrive, everything=everything)
         run = _with_options(run, ramp, max_per_second, stop_percent)
-        return await preview_run(self._context, run, create=create)
+        preview = await preview_run(self._context, run, create=create)
+        samples = await self._context.hand_out_list(preview.samples, query_from_json(run.query.value))
+        return replace(preview, samples=tuple(samples), changes=preview.changes if self._context.sees_payloads else ())
 
     async def start(
         self,

@@ -322,9 +322,9 @@ def _exists(entry: AuditEntry) -> StoreUnavailable:
 
 
 def _without_payloads(changes: Json) -> Json:
-    """What was changed, without what it was and is where that is a part of a task or of metadata."""
+    """What was changed, without what it was and is where that is a part of a task or of metadata, or searched for."""
     shown = {
-        name: dict.fromkeys(change, MASK) if name.split("/")[0] in _FROM_USERS else change
+        name: dict.fromkeys(change, MASK) if name.split("/")[0] in (*_FROM_USERS, "query") else change
         for name, change in changes.value.items()
     }
     return Json.of(shown, "changes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -33,8 +33,9 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key,
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
-from mahavishnu.model.permissions import Principal, Scope, without_payload_of
+from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
 from mahavishnu.model.query import Query, letter_query
+from mahavishnu.model.query_json import query_to_json
 from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
@@ -232,17 +233,28 @@ class QueueContext:
         """
         await self.audit.require(act, subject, where)
 
-    async def note_read(self, act: str, subject: str) -> None:
-        """Write down that who acts is shown payloads, where that is wanted. Raises StoreError: then they are not."""
+    async def note_read(self, act: str, subject: str, where: str | None = None, **facts: Any) -> None:
+        """Write down that who acts is shown payloads, where that is wanted. Raises StoreError: then they are not.
+
+        They are of the namespace `where`, if not of the queue's own; `facts` say how many, and by which query.
+        """
         who = self.principal
-        if self.options.audit_payload_reads and who is not None and who.sees_payloads:
-            async with self.audit.record(act, subject, by=who.name):
-                pass
+        if self.options.audit_payload_reads and who is not None and (who.sees_payloads or act in TAKES_WORK):
+            async with self.audit.record(
+                act, subject, by=who.name, where=where or who.place_of(self.namespace)
+            ) as record:
+                record.add(**facts)
 
     async def hand_out(self, letter: DeadLetter) -> DeadLetter:
         """The same as `show`, for one who asked for this letter: that is written down where it is wanted."""
-        await self.note_read("read", f"letter:{letter.key}")
+        await self.note_read("read", f"letter:{letter.key}", letter.namespace)
         return self.show(letter)
+
+    async def hand_out_list(self, letters: Sequence[DeadLetter], query: Query) -> list[DeadLetter]:
+        """The same for what a query has found: one entry for all of them, and none where there are none."""
+        if letters:
+            await self.note_read("read", "letters", count=len(letters), query=query_to_json(query)["where"])
+        return [self.show(letter) for letter in letters]
 
     def show(self, letter: DeadLetter) -> DeadLetter:
         """The letter as its reader may see it; it must not be written."""

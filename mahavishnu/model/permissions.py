@@ -15,7 +15,7 @@ from mahavishnu.model.errors import PermissionDenied
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.namespaces import named_namespaces
+from mahavishnu.model.namespaces import ALL_NAMESPACES, named_namespaces
 from mahavishnu.model.query import AnyOf, At, Condition, Is, Missing, Not, Query
 
 
@@ -77,6 +77,7 @@ _WHOLE_NAMESPACE = frozenset(
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})
 _WHOLE_STORE = frozenset({"find unreadable"})
 _NOWHERE = ("",)  # no namespace is called so
+TAKES_WORK = frozenset({"claim", "queue.lease"})  # who runs work gets its payload, also without view-payload
 HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
 
 
@@ -163,6 +164,16 @@ class Principal:
     def sees_payloads(self) -> bool:
         """Whether tasks and metadata are shown to them."""
         return Permission.VIEW_PAYLOAD in self.permissions
+
+    def place_of(self, namespace: str) -> str:
+        """The namespace that an act in this one is written down in: of all of them (`*`), one that is inside."""
+        if namespace != ALL_NAMESPACES:
+            return namespace
+        return (
+            DEFAULT_NAMESPACE
+            if self.scope.namespaces is None
+            else min(self.scope.namespaces, default=DEFAULT_NAMESPACE)
+        )
 
     def why_not(self, act: str, namespace: str | None = None) -> str | None:
         """Why they may not do something in a namespace, as the audit calls it; None if they may."""

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Role, get_own_queue
+from mahavishnu.api.auth import Actor, Role, audience_of, get_own_queue
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
@@ -187,9 +187,7 @@ async def show(
 def _key(request: Request, dlq: DeadLetterQueue, name: Hashable, *more: Hashable) -> Hashable:
     """What an answer depends on: what was asked, and what the one who asks may see."""
     actor: Actor = request.scope["actor"]
-    # A rule of the application may refuse one and allow another who are alike in everything else.
-    person = None if dlq.context.options.may_act is None else actor.name
-    return (name, dlq.namespace, actor.sees, person, *more)
+    return (name, dlq.namespace, audience_of(dlq, actor), *more)
 
 
 def _shared_text(recent: Recent[Any], template: str, view: Any, frame: Frame) -> str:

@@ -297,7 +297,8 @@ async def _siblings(dlq: DeadLetterQueue, letter: DeadLetter) -> Sequence[DeadLe
     if letter.fingerprint is None:
         return ()
     where = (Is("fingerprint", (letter.fingerprint,)), Not(Is("entry_id", (letter.entry_id,))))
-    page = await dlq.letters.find(Query(where, (Sort("created_at", descending=True),), MOST_SIBLINGS))
+    newest = Query(where, (Sort("created_at", descending=True),), MOST_SIBLINGS)
+    page = await dlq.letters.find(newest, payloads=False)
     return page.items
 
 

@@ -106,7 +106,7 @@ async def letters_page(
 
         async def read() -> LettersView:
             page, count, saved = await asyncio.gather(
-                dlq.letters.find(query, after, most_bytes=PAGE_BYTES),
+                dlq.letters.find(query, after, most_bytes=PAGE_BYTES, payloads=False),
                 dlq.search.count(query),
                 read_or_none(dlq.views.list()),
             )

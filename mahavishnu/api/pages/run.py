@@ -229,7 +229,7 @@ async def _show(
     part = params.part or _first_part(run)
     waves, failed, (listed, after), audit = await asyncio.gather(
         read_or_none(_waves(dlq, run)),
-        read_or_none(dlq.letters.find(failed_again_query(run.run_id, MOST_FAILED))),
+        read_or_none(dlq.letters.find(failed_again_query(run.run_id, MOST_FAILED), payloads=False)),
         _listed(dlq, run, part, params.cursor),
         read_or_none(dlq.audit.list(subject=f"run:{run.run_id}", limit=MOST_ENTRIES)),
     )
@@ -273,7 +273,8 @@ async def _listed(
     ids = tuple(item.entry_id for item in found.items if item.entry_id)
     page: Page[DeadLetter] | None = None
     if ids:
-        page = await read_or_none(dlq.letters.find(LetterQuery((Is("entry_id", ids),), NEWEST_FIRST, len(ids))))
+        query = LetterQuery((Is("entry_id", ids),), NEWEST_FIRST, len(ids))
+        page = await read_or_none(dlq.letters.find(query, payloads=False))
     letters = {letter.entry_id: letter for letter in page.items} if page else {}
     listed = [Listed(item, letters.get(item.entry_id)) for item in found.items]
     return listed, None if found.next is None else str(found.next)

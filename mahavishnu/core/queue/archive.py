@@ -196,7 +196,9 @@ class Archive:
         """
         await self._context.require("archive.read_task", f"archive:{task_id}")
         await self._context.open()
-        return await find_task_case(self._context, task_id)
+        found = await find_task_case(self._context, task_id)
+        await self._context.note_read("archive.read_task", f"archive:{task_id}")
+        return found
 
     async def begin_export(self, *, by: str = DEFAULT_ACTOR) -> int:
         """Begin the next step of the exports for analysis, which has all that was archived since the last one.

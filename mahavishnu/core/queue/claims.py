@@ -111,7 +111,11 @@ class Claims:
         runnable = () if names is None else run_by(names)
         query = Query((*found.where, *runnable, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
-            return await self._claim_pages(query, names, owner, limit, lease)
+            claims = await self._claim_pages(query, names, owner, limit, lease)
+        if claims:
+            facts = {"count": len(claims), "queue": queue, "adapters": names and sorted(names)}
+            await self._context.note_read("claim", f"worker:{owner}", namespace, **facts)
+        return claims
 
     async def _claim_pages(
         self, query: Query, adapters: frozenset[str] | None, owner: str, limit: int, lease: timedelta

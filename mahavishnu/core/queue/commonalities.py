@@ -88,6 +88,7 @@ async def group_commonalities(context: QueueContext, fingerprint: str, sample: i
         raise NoSuchGroup(fingerprint)
     adapters = tuple(sorted({letter.adapter or NO_ADAPTER for letter in letters.letters}))
     others = await _sample(context, (adapter_is(adapters), Not(own)), sample)
+    await context.note_read("read", f"group:{fingerprint}", count=len(letters.letters) + len(others.letters))
     mine, theirs = await _facts(context, letters.letters), await _facts(context, others.letters)
     return GroupCommonalities(
         fingerprint,

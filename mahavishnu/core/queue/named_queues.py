@@ -107,7 +107,10 @@ class NamedQueues:
         A lease that runs out counts as a failure. Raises NoSuchQueue, InvalidInput and StoreError.
         """
         await self._require("queue.lease", queue)
-        return await self._work.lease(queue, owner, limit, lease_seconds)
+        leases = await self._work.lease(queue, owner, limit, lease_seconds)
+        if leases:
+            await self._context.note_read("queue.lease", f"queue:{queue}", count=len(leases), worker=owner)
+        return leases
 
     async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
         """The work goes on: have the lease end later. Returns when. Raises LostLease, NoSuchLetter and StoreError."""
@@ -144,7 +147,9 @@ class NamedQueues:
 
     async def item(self, queue: str, id: str) -> QueueItem:
         """One item. Raises NoSuchLetter."""
-        return self._item(await self._letters.get(queue, id))
+        letter = await self._letters.get(queue, id)
+        await self._context.note_read("read", f"letter:{letter.key}", self._letters.namespace)
+        return self._item(letter)
 
     async def items(
         self,
@@ -161,6 +166,8 @@ class NamedQueues:
             raise InvalidInput(f"an item is one of {', '.join(ItemStatus)}, not {status!r:.80}") from None
         await self._definitions.require(queue)
         page = await self._letters.list(queue, wanted, limit, after)
+        if page.items:
+            await self._context.note_read("read", f"queue:{queue}", count=len(page.items))
         return Page([self._item(each) for each in page.items], page.next, page.positions, page.corrupt, page.degraded)
 
     async def resurrect(self, queue: str, id: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> QueueItem:

@@ -34,10 +34,10 @@ from mahavishnu.model.json_value import difference
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.namespaces import acting_namespace
-from mahavishnu.model.query import Between, Is, Query, Sort, filter_query, require_query
+from mahavishnu.model.permissions import without_payload_of
+from mahavishnu.model.query import Between, Is, Query, filter_query, require_query
 from mahavishnu.model.query_json import query_to_json
-from mahavishnu.model.work import original_task_id
-from mahavishnu.stores.base import Cursor, Page, get_one, scan, update_with_retry
+from mahavishnu.stores.base import Cursor, Page, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
 if TYPE_CHECKING:
@@ -59,16 +59,25 @@ class LetterOperations:
     # --- looking at letters
 
     async def find(
-        self, query: Query, after: Cursor | None = None, *, offset: int = 0, most_bytes: int | None = None
+        self,
+        query: Query,
+        after: Cursor | None = None,
+        *,
+        offset: int = 0,
+        most_bytes: int | None = None,
+        payloads: bool = True,
     ) -> Page[DeadLetter]:
         """One page of letters, and where the next one begins; an `offset` steps over the first ones.
 
+        Without `payloads` their tasks and metadata are hidden, and nobody is noted as a reader of them.
         A page ends early, but not before its first letter, when its letters have more than about `most_bytes`. Raises
         InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
         """
         await self._context.open()
         page = await reads.page(self._letters, require_query(query), after, offset, most_bytes)
-        return replace(page, items=[self._context.show(letter) for letter in page.items])
+        if not payloads:
+            return replace(page, items=[without_payload_of(letter) for letter in page.items])
+        return replace(page, items=await self._context.hand_out_list(page.items, query))
 
     async def blocked_by(self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> list[str]:
         """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
@@ -80,8 +89,11 @@ class LetterOperations:
         """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
         from mahavishnu.core.queue.commonalities import letter_contrasts
 
-        await reads.require_payload(self._context, task_id, namespace, queue)
-        return await letter_contrasts(self._context, task_id, namespace, queue, sample)
+        letter = await reads.require_payload(self._context, task_id, namespace, queue)
+        found = await letter_contrasts(self._context, task_id, namespace, queue, sample)
+        if found.items:
+            await self._context.note_read("read", f"letter:{letter.key}", letter.namespace, contrasts=len(found.items))
+        return found
 
     # --- one letter
 
@@ -187,6 +199,7 @@ class LetterOperations:
         Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
         """
         letter = await reads.require_payload(self._context, task_id, namespace, queue)
+        await self._context.hand_out(letter)
         before = Revision.of(letter).content()
         try:
             edit = Edit.of(changes, patch, redrive=redrive, create=create, kinds=self._context.value_kinds)
@@ -209,21 +222,7 @@ class LetterOperations:
 
         The audit says who made them, and why. Raises NoSuchLetter, and StoreError rather than omit some.
         """
-        key = self._context.key(task_id, namespace, queue)
-        await self._context.require("read", f"letter:{key}", namespace)
-        await self._context.open()
-        letter = await get_one(self._letters, key)
-        if entry_id is None and letter is None:
-            raise NoSuchLetter(key)
-        if entry_id is not None and (letter is None or letter.entry_id != entry_id):
-            letter = await get_one(self._context.history, entry_id)
-        named = entry_id or (letter.entry_id if letter else "")
-        original = original_task_id(letter) if letter else None  # under which other work may have been edited before
-        keys = (key,) if original is None else (key, self._context.key(original, namespace, queue))
-        query = Query((Is("entry_id", (named,)), Is("letter_key", keys)), (Sort("number"),))
-        kept = [revision async for revision in scan(self._context.revisions, query)]
-        # An edit that was prepared and then not done has kept what the letter still is.
-        return [revision for revision in kept if letter is None or revision.number < letter.revision]
+        return await reads.read_revisions(self._context, task_id, entry_id, namespace, queue)
 
     async def reveal(self, task_id: str, **act: Unpack[Act]) -> dict[str, Any]:
         """The task and the metadata of the letter with encrypted values in clear. The audit says who looked.

@@ -13,8 +13,10 @@ from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.query import Is, Query, filter_query, require_query
-from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, get_one
+from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query
+from mahavishnu.model.work import original_task_id
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, get_one, scan
+from mahavishnu.stores.retained import Revision
 
 log = logging.getLogger(__name__)
 SAMPLE = 200  # letters, the newest, of each side that are compared with each other
@@ -51,13 +53,14 @@ async def collect(context: QueueContext, query: Query, limit: int | None) -> Let
     while limit is None or len(found) < limit:
         room = _PAGE if limit is None else min(limit - len(found), _PAGE)
         page = await context.letters.find(replace(query, limit=room), after)
-        found.extend(map(context.show, page.items))
+        found.extend(page.items)
         found.degraded = found.degraded or page.degraded
         for problem in page.corrupt:
             log.error("%s", problem)
         if page.next is None:
             break
         after = page.next
+    found[:] = await context.hand_out_list(found, query)
     return found
 
 
@@ -72,9 +75,32 @@ async def require_letter(context: QueueContext, task_id: str, namespace: str | N
 
 async def require_payload(context: QueueContext, task_id: str, namespace: str | None, queue: str) -> DeadLetter:
     """The same for who reads its payload. Raises PermissionDenied too."""
-    await context.open()
-    await context.audit.require("read", f"letter:{context.key(task_id, namespace, queue)}", namespace)
+    await context.require("read", f"letter:{context.key(task_id, namespace, queue)}", namespace)
     return await require_letter(context, task_id, namespace, queue)
+
+
+async def read_revisions(
+    context: QueueContext, task_id: str, entry_id: str | None, namespace: str | None, queue: str
+) -> list[Revision]:
+    """See `LetterOperations.revisions`."""
+    key = context.key(task_id, namespace, queue)
+    await context.require("read", f"letter:{key}", namespace)
+    await context.open()
+    letter = await get_one(context.letters, key)
+    if entry_id is None and letter is None:
+        raise NoSuchLetter(key)
+    if entry_id is not None and (letter is None or letter.entry_id != entry_id):
+        letter = await get_one(context.history, entry_id)
+    named = entry_id or (letter.entry_id if letter else "")
+    original = original_task_id(letter) if letter else None  # under which other work may have been edited before
+    keys = (key,) if original is None else (key, context.key(original, namespace, queue))
+    query = Query((Is("entry_id", (named,)), Is("letter_key", keys)), (Sort("number"),))
+    kept = [revision async for revision in scan(context.revisions, query)]
+    # An edit that was prepared and then not done has kept what the letter still is.
+    shown = [revision for revision in kept if letter is None or revision.number < letter.revision]
+    if shown:
+        await context.note_read("read", f"letter:{key}", namespace, revisions=len(shown))
+    return shown
 
 
 async def require_seen(context: QueueContext, act: str, task_id: str, where: Mapping[str, Any]) -> None:

@@ -242,6 +242,69 @@ async def test_the_audit_says_who_was_shown_a_payload_if_that_is_wanted(house: H
     assert sorted(noted) == ([("ann", "export", "queue"), ("ann", "read", "letter:o-1")] if wanted else [])
 
 
+async def test_every_way_to_a_payload_leaves_one_entry(house: House) -> None:
+    queue = house.queue(audit_payload_reads=True)
+    await fill(queue)
+    await queue.letters.edit("o-1", patch={"secret": "new"}, by="bob")
+    await queue.queues.create("mail")
+    item = await queue.queues.produce("mail", {"n": 1})
+    letter = await queue.get_task("o-1")
+    assert letter is not None
+    ann = queue.for_actor(Principal.of_role("ann", "operator"))
+    bea = queue.for_actor(Principal("bea", frozenset({Permission.VIEW, Permission.RETRY})))
+    every = ann.all_namespaces
+    ways: dict[str, Awaitable[Any]] = {
+        "letter:o-1 get": ann.get_task("o-1"),
+        "letter:o-1 get of all": every.get_task("o-1"),
+        "letter:o-1 revisions": ann.letters.revisions("o-1"),
+        "letter:o-1 edit": ann.letters.preview_edit("o-1", patch={"secret": 1}),
+        "letters list": ann.list_tasks(),
+        "letters list of all": every.list_tasks(),
+        "letters find": ann.letters.find(ann.search.query("task.secret:new")),
+        "letters run": ann.runs.preview("redrive", everything=True),
+        "queue export": _export(ann),
+        f"group:{letter.fingerprint} common": ann.groups.commonalities(str(letter.fingerprint)),
+        "queue:mail items": ann.queues.items("mail"),
+        f"letter:default@mail/mail/{item.id} item": ann.queues.item("mail", item.id),
+        "queue:mail lease": ann.queues.lease("mail", "w1"),
+    }
+    for way, asked in ways.items():
+        before = len((await queue.audit.list(actor="ann", limit=1000)).items)
+        await asked
+        entries = (await queue.audit.list(actor="ann", limit=1000)).items
+        assert len(entries) == before + 1, way
+        assert entries[0].subject == way.split(" ")[0], way
+        house.clock.advance(1)
+    entries = (await queue.audit.list(actor="ann", limit=1000)).items
+    (found,) = [each for each in entries if "secret=new" in repr(each.changes.value)]
+    assert found.changes.value["count"] == {"after": 1} and found.changes.value["query"]
+    house.clock.advance(3600)
+    claims = await bea.claims.claim("w2", limit=5)  # who works gets payloads, also without the permission to look
+    (entry,) = (await queue.audit.list(actor="bea")).items
+    assert (entry.action, entry.subject, entry.changes.value["count"]) == ("claim", "worker:w2", {"after": len(claims)})
+    nothing = len((await queue.audit.list(limit=1000)).items)
+    for quiet in (bea.list_tasks(), bea.get_task("o-1"), bea.runs.preview("redrive", everything=True)):
+        assert "s3cret" not in repr(await quiet)
+    assert (await ann.letters.find(letter_query(), payloads=False)).items[0].payload == HIDDEN
+    assert list(await ann.list_tasks(text="there is none")) == [] and await ann.get_task("none") is None
+    assert len((await queue.audit.list(limit=1000)).items) == nothing
+
+
+async def test_two_readers_of_one_page_are_two_entries(house: House) -> None:
+    queue = house.queue(audit_payload_reads=True)
+    await fill(queue)
+    letter = await queue.get_task("o-1")
+    assert letter is not None
+    access = Access.of({"ann": "t-1", "bob": "t-2"}, {}, {})
+    async with client(queue, access) as http:
+        for path in ("/api/v1/dlq", f"/groups/{letter.fingerprint}", "/letters/o-1"):
+            for name, token in (("ann", "t-1"), ("bob", "t-2")):
+                before = len((await queue.audit.list(actor=name, limit=1000)).items)
+                headers = {"Authorization": f"Bearer {token}", "Accept": "*/*" if "api" in path else "text/html"}
+                assert (await http.get(path, headers=headers)).status_code == 200
+                assert len((await queue.audit.list(actor=name, limit=1000)).items) > before, (path, name)
+
+
 def test_options_have_the_rule() -> None:
     assert QueueOptions().may_act is None
 

@@ -65,8 +65,8 @@ CASES = [
     case(f"{LETTER}/redrive", RETRY, act="redrive"),
     *(case(f"{LETTER}/{verb}", EDIT) for verb in ("resolve", "fail", "cancel", "archive")),
     case("/letters/views", EDIT, name="mine", q="adapter:orders", owns="views"),
-    *(case(GROUP, EDIT, act=act, note="seen") for act in ("take", "note", "resolved", "wont_fix")),
-    case(GROUP, EDIT, act="save", owner="bob"),
+    *(case(GROUP, EDIT, act=act, note="seen", version="{seen}") for act in ("take", "note", "resolved", "wont_fix")),
+    case(GROUP, EDIT, act="save", owner="bob", version="{seen}"),
     case(f"{GROUP}/fix", RETRY, act="start", before=NOW, ramp="1"),
     case(f"{GROUP}/fix", RETRY, EDIT, act="start", before=NOW, path="n", value="2", ramp="1"),
     case("/selection", RETRY, verb="redrive", owns="runs"),
@@ -188,6 +188,7 @@ async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> Known:
     clock.advance(timedelta(hours=3))
     return {
         "task_id": "o-1", "version": etag(letter.version), "fingerprint": letter.fingerprint,
+        "seen": etag((await dlq.groups.get(letter.fingerprint)).version),
         "run_id": runs[0].run_id, "paused": runs[1].run_id, "over": runs[2].run_id,
         "queue": "items", "id": item.id, "dead": dead.id, "task": task.task_id, "name": archived.copy.entry_id,
         "archived": archived.copy.entry_id, "month": archived.partition, "act": "",
