@@ -25,9 +25,18 @@ def check_declared(queues: Mapping[str, Any], namespace: str) -> dict[str, dict[
         require_queue_name(name, namespace)
         if options is not None and not isinstance(options, Mapping):
             raise InvalidOption(f"queue {name!r} is declared by a map of options, not by {options!r:.80}")
-        set_options(QueueDefinition(name, _ANY_TIME, _ANY_TIME, namespace), options or {}, _ANY_TIME)
+        declared_definition(name, options or {}, namespace)
         found[name] = dict(options or {})
     return found
+
+
+def declared_definition(name: str, options: Mapping[str, Any], namespace: str) -> QueueDefinition:
+    """What the store will have of a queue that is declared so, but for dates and version. Raises InvalidOption.
+
+    >>> declared_definition("orders", {"max_attempts": 2}, "default").max_attempts
+    2
+    """
+    return set_options(QueueDefinition(name, _ANY_TIME, _ANY_TIME, namespace), options, _ANY_TIME)
 
 
 def whole_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from typing import Any  # noqa: E402
 
 from mahavishnu.core import MahavishnuApp  # noqa: E402
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue  # noqa: E402
+from mahavishnu.model.errors import StoreUnavailable  # noqa: E402
 from mahavishnu.model.events import Event, EventName  # noqa: E402
 from tests.acceptance.node import say, until  # noqa: E402
 
-FLAKY, DOWN, LATER = 20, 5, 5
+FLAKY, DOWN, LATER, ITEMS = 20, 5, 5, 4
 RUNS: Counter[str] = Counter()
 
 
@@ -58,6 +59,16 @@ async def work(app: MahavishnuApp, dlq: DeadLetterQueue) -> None:
     for number in range(LATER):
         await dlq.enqueue(f"later-{number}", {"id": f"later-{number}"}, ["api"], "timeout", retry_policy="linear")
     await done.wait()
+    for number in range(ITEMS):  # the settings declare this queue, and it is in no store yet
+        await dlq.queues.produce("orders", number)
+    (lease,) = await dlq.queues.lease("orders", "w")
+    await dlq.queues.complete("orders", lease.item.id, lease.token)
+    try:
+        await dlq.queues.produce("undeclared", 1)
+    except StoreUnavailable as problem:
+        assert "nothing was changed or kept" in str(problem), problem
+    else:
+        raise AssertionError("nobody would look for it")
 
 
 async def go_home(app: MahavishnuApp, dlq: DeadLetterQueue) -> None:
@@ -89,6 +100,7 @@ async def main(part: str) -> None:
             "mode": stats["storage_mode"],
             "health": [health.status, health.waiting],
             "warnings": await app.dlq.health_warnings(),
+            "items": sorted([each.payload, each.status] for each in (await app.dlq.queues.items("orders")).items),
         }
     say(json.dumps(seen))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.life import DOWN, FLAKY, LATER
+from tests.acceptance.life import DOWN, FLAKY, ITEMS, LATER
 from tests.acceptance.node import PATIENCE_SECONDS, ROOT
 from tests.opensearch import Cluster
 
@@ -30,6 +30,7 @@ def live(part: str, home: Path, url: str) -> dict[str, Any]:
         "MAHAVISHNU_DLQ_AUTOMATIC_POLICY": "default",
         "MAHAVISHNU_DLQ_DEFAULT_RETRY_POLICY": "immediate",
         "MAHAVISHNU_CIRCUIT__FAILURE_THRESHOLD": "1000",
+        "MAHAVISHNU_QUEUES": '{"orders": {"max_attempts": 2}}',
     }
     command = [sys.executable, "-m", "tests.acceptance.life", part]
     done = subprocess.run(
@@ -59,7 +60,7 @@ def test_a_whole_life_without_opensearch(outage: str, tmp_path: Path) -> None:
         assert first["runs"] == 2 * FLAKY + 4 * DOWN
         assert first["list"]
         assert first["statistics"]
-        assert (first["mode"], first["health"]) == ("degraded", ["degraded", len(expected)])
+        assert (first["mode"], first["health"]) == ("degraded", ["degraded", len(expected) + ITEMS])
         assert any("DLQ is degraded" in warning for warning in first["warnings"])
 
         node.start() if outage == "refused" else node.resume()
@@ -71,6 +72,11 @@ def test_a_whole_life_without_opensearch(outage: str, tmp_path: Path) -> None:
     assert (second["letters"], second["runs"]) == (expected, 0)
     assert (second["list"], second["statistics"], second["health"]) == (None, None, ["ok", 0])
     assert status == 200, answer
-    documents = [hit["_source"] for hit in answer["hits"]["hits"]]
+    waiting = [[number, "pending"] for number in range(1, ITEMS)]
+    assert (first["items"], second["items"]) == (waiting, waiting)
+    kept = [hit["_source"] for hit in answer["hits"]["hits"]]
+    items = sorted([each["task"], each["status"]] for each in kept if each["queue"] == "orders")
+    assert items == [[0, "completed"], *waiting]
+    documents = [each for each in kept if each["queue"] != "orders"]
     assert len(documents) == len(expected)
     assert {each["task_id"]: [each["status"], each["total_attempts"]] for each in documents} == expected

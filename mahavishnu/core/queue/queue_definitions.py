@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model import queues as rules
-from mahavishnu.model.declared_queues import in_order, whole_options
+from mahavishnu.model.declared_queues import declared_definition, in_order, whole_options
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
@@ -55,7 +55,7 @@ class QueueDefinitions:
         if not self._context.is_itself or (declared := self._context.declared_queues()) is self._stored:
             return
         task = asyncio.current_task()
-        if task is self._putter:
+        if task is self._putter or is_home_away(self._context.store):  # a later call puts them there
             return
         if (
             self._putter is not None
@@ -104,13 +104,13 @@ class QueueDefinitions:
         return found
 
     async def list_known(self) -> Sequence[QueueDefinition]:
-        """All of them; while the store cannot answer, those that this process has read, as they were then."""
+        """All of them; while the store cannot answer, those that this process has read, or that settings declare."""
         try:
             found = await self.list()
         except StoreError:
             if not is_home_away(self._context.store):
                 raise
-            return [*self._known.values()]
+            return [*self._known_or_declared().values()]
         self._known = {each.name: each for each in found}
         return found
 
@@ -270,20 +270,49 @@ class QueueDefinitions:
 
     async def require(self, name: str) -> QueueDefinition:
         """The same for one. Raises NoSuchQueue if there is none, and StoreUnavailable if that is not known."""
-        if (found := (await self.recall([name])).get(name)) is None:
+        if (found := await self.recall(name)) is None:
             raise NoSuchQueue(name)
         return found
 
-    async def recall(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
-        """The same for work on items; while the store cannot answer, as they were when it last did.
+    async def recall(self, name: str) -> QueueDefinition | None:
+        """The same for work on items of one queue, or None. Raises as `require` does where it is not known."""
+        found = (await self.recall_many([name])).get(name)
+        if isinstance(found, StoreUnavailable):
+            raise found
+        return found
 
-        Raises StoreUnavailable for one that this process has not read yet.
+    async def recall_many(self, names: Sequence[str]) -> Mapping[str, QueueDefinition | StoreUnavailable]:
+        """The definitions for work on items, of those names that there are.
+
+        While the store cannot answer they are as they were when it last did. What this process has not read yet is as
+        the settings declare it, which is what the store will have; of any other one it is not known whether there is
+        such a queue, and what is kept for a queue that there is not would be found by nobody.
         """
         try:
             found = await self.by_name(names)
-        except StoreUnavailable:
-            if not self._known.keys() >= set(names):
-                raise
-            return {name: self._known[name] for name in names}
+        except StoreUnavailable as problem:
+            known = self._known_or_declared()
+            seen = filter(self._is_seen, names)
+            return {name: known.get(name) or _unknown(name, problem) for name in seen}
         self._known = {name: each for name, each in self._known.items() if name not in names} | found
         return found
+
+    def _known_or_declared(self) -> Mapping[str, QueueDefinition]:
+        """What is known without the store."""
+        own = self if self._home is None else self._home
+        if not own._context.is_itself or own._context.namespace != self._context.namespace:
+            return self._known
+        declared = {
+            name: declared_definition(name, options, self.namespace)
+            for name, options in own._context.declared_queues().items()
+            if self._is_seen(name)
+        }
+        return {**declared, **self._known}
+
+
+def _unknown(name: str, problem: StoreUnavailable) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"it is not known whether there is a queue {name!r}: the store is away, this process has not read the queue "
+        "before, and the settings do not declare it; nothing was changed or kept: declare it in the settings (queues), "
+        f"or try again when the store answers ({problem})"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +15,7 @@ from mahavishnu.core.queue.queue_letters import QueueLetters
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchQueue, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Source, SourceKind
@@ -50,12 +51,14 @@ class QueueIntake:
         return await production.future
 
     async def _write_new(self, batch: Sequence[_Production]) -> None:
-        found = await self._definitions.recall([each.queue for each in batch])
+        found = await self._definitions.recall_many([each.queue for each in batch])
         now, ready, made = self._clock.now(), list[_Production](), list[DeadLetter]()
         for each in batch:
             try:
                 if (definition := found.get(each.queue)) is None:
                     raise NoSuchQueue(each.queue)
+                if isinstance(definition, StoreUnavailable):
+                    raise copy(definition)  # each is raised in a task of its own
                 letter = rules.new_item(require_persisted(definition), each.payload, now, metadata=each.metadata)
                 letter = self._context.letter_factory.encryption.encrypt_letter(letter)
             except MahavishnuError as problem:

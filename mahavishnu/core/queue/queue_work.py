@@ -81,7 +81,7 @@ class QueueWork:
         return require_persisted(definition)
 
     async def _find(self, queue: str) -> QueueDefinition | None:
-        return (await self._definitions.recall([queue])).get(queue)
+        return await self._definitions.recall(queue)
 
     async def lease(self, queue: str, owner: str, limit: int, seconds: float | None) -> list[ItemLease]:
         """Lend the items that have waited longest to a worker. All who ask at the same time are served together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -10,8 +11,13 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.sources import SettingsError
+from mahavishnu.core.dead_letter_queue import KINDS
+from mahavishnu.model.errors import NoSuchQueue, StoreUnavailable
+from mahavishnu.model.queue_items import QueueItem
 from mahavishnu.model.queues import RetryRule
-from mahavishnu.testing import ManualClock
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock
 
 Write = Callable[[str, str], None]
 
@@ -104,3 +110,38 @@ async def test_a_dead_queue_that_nobody_declared_is_said_in_the_log(
     assert [each.name for each in await app.dlq.queues.list()] == ["mails"]
     assert "queue 'orders' of the settings cannot be: dead_queue 'nowhere' does not exist" in caplog.text
     await app.shutdown()
+
+
+async def test_a_process_that_starts_during_an_outage_has_the_queues_that_are_declared(
+    write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("mahavishnu.yaml", "queues: {orders: {dead_queue: dead, max_attempts: 1}, dead: {}}\n")
+    primary, clock = FaultyStore(MemoryStore()), ManualClock()
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=clock)
+    outage = primary.faults.unavailable()
+    async with MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"), store=store, clock=clock) as app:
+        queues = app.dlq.queues
+        caplog.clear()
+        made = await asyncio.gather(
+            queues.produce("orders", "first"), queues.produce("other", 1), return_exceptions=True
+        )
+        assert isinstance(made[0], QueueItem)
+        assert isinstance(made[1], StoreUnavailable) and "not known whether there is a queue 'other'" in str(made[1])
+        await queues.produce("orders", "second")
+        became = []
+        for _ in range(2):  # max_attempts is what is allowed
+            (lease,) = await queues.lease("orders", "w")
+            became.append((lease.item.payload, (await queues.retry("orders", lease.item.id, lease.token)).status))
+        assert became == [("first", "pending"), ("first", "dead")]
+        await queues.maintain()
+        assert [each.payload for each in (await queues.items("dead")).items] == ["first"]
+        assert "could not be put into the store" not in caplog.text, "that is no news during an outage"
+        with pytest.raises(StoreUnavailable):
+            await queues.get("orders")
+        outage.stop()
+        await store.drain()
+        found = {name: [each.payload for each in (await queues.items(name)).items] for name in ("orders", "dead")}
+        assert found == {"orders": ["second"], "dead": ["first"]}
+        assert (await queues.get("orders")).max_attempts == 1, "now the store has it"
+        with pytest.raises(NoSuchQueue):
+            await queues.produce("other", 1)
