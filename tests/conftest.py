@@ -27,7 +27,7 @@ _folder = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples every time: who changes one thing is not stopped by what another one left. To look for new ones say
 # make test ARGS="--hypothesis-profile=explore". A busy machine is no bug, so no example has a deadline.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
 os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: the program prints for a pipe here

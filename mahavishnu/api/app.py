@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
 from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
@@ -58,6 +60,27 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
 STREAMS = (f"{API}/dlq/export", f"{API}/archive/exports", f"{API}/events")  # a HEAD request must not produce all of it
+RESOURCES = (
+    letters,
+    contrasts,
+    reveal,
+    query,
+    views,
+    trends,
+    alerts,
+    runs,
+    groups,
+    claims,
+    queues,
+    tasks,
+    workers,
+    audit,
+    archive,
+    dashboard,
+    integrity,
+    domain_events,
+    events,
+)
 start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
@@ -113,9 +136,7 @@ def create_app(
         openapi_url=f"{API}/openapi.json",
         docs_url=None,  # its page would load scripts of other sites
         redoc_url=None,
-        responses=problem_responses(400, 401, 403, 408, 413, 422, 503),
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
     access = access or Access()
     sessions = Sessions(access, dlq.clock, session_keys)
@@ -127,32 +148,7 @@ def create_app(
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
     api.state.describe_settings = describe_settings
     api.state.live = events.LiveFeed(dlq, on_change=api.state.console.recent.outdate)
-    for resource in (
-        letters,
-        contrasts,
-        reveal,
-        query,
-        views,
-        trends,
-        alerts,
-        runs,
-        groups,
-        claims,
-        queues,
-        tasks,
-        workers,
-        audit,
-        archive,
-        dashboard,
-        integrity,
-        domain_events,
-        events,
-    ):
-        resource.router.add_to(api, API)
-    start.add_to(api)
-    health.router.add_to(api)
-    for page in PAGES:
-        page.router.add_to(api)
+    api.router.routes.extend(_routes())
     handle_errors(api, API)
     api.add_middleware(
         ApiMiddleware,
@@ -182,6 +178,23 @@ async def server_info(request: Request, actor: Viewer) -> Response:
     known = {"name": "mahavishnu", "version": __version__, "namespace": request.app.state.dlq.namespace}
     shown = known | {name: mounted_at + path for name, path in paths.items()}
     return json_response(shown, 200, {"Vary": "Accept"})
+
+
+@functools.cache
+def _routes() -> Sequence[BaseRoute]:
+    """The routes, which all apps of this process share: FastAPI takes long to read the signatures of the handlers."""
+    router = APIRouter(
+        responses=problem_responses(400, 401, 403, 408, 413, 422, 503),
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
+    )
+    for resource in RESOURCES:
+        resource.router.add_to(router, API)
+    start.add_to(router)
+    health.router.add_to(router)
+    for page in PAGES:
+        page.router.add_to(router)
+    return tuple(router.routes)
 
 
 def _document(api: FastAPI) -> None:

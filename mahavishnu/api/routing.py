@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from fastapi import APIRouter
 
 API = "/api/v1"  #: where all routes are, but those about health
 Handler = Callable[..., Awaitable[Response]]
@@ -99,12 +99,12 @@ class Router:
         """Declare what answers DELETE."""
         return self._declare("DELETE", path, options)
 
-    def add_to(self, app: FastAPI, at: str = "") -> None:
-        """Add the routes to a FastAPI application, below the path `at`."""
+    def add_to(self, router: APIRouter, at: str = "") -> None:
+        """Add the routes to a router of FastAPI, below the path `at`."""
         for route in self.routes:
             handler = _for_fastapi(route.handler)
             options = {**route.options, "include_in_schema": self.documented}
-            app.add_api_route(at + route.path, handler, methods=[route.method], tags=[self.tag], **options)
+            router.add_api_route(at + route.path, handler, methods=[route.method], tags=[self.tag], **options)
 
     def _declare(self, method: str, path: str, options: Mapping[str, Any]) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:

@@ -29,7 +29,9 @@ CHECKED = (
 )
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("opensearch", marks=[pytest.mark.opensearch, pytest.mark.prove])]
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("server")
     url = f"sqlite:///{folder}/letters.db"

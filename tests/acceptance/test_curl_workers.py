@@ -19,6 +19,9 @@ import pytest
 
 from tests.acceptance.node import CLOCK, until
 from tests.acceptance.server import Server, served
+from tests.marks import PROVED_ON_OPENSEARCH
+
+pytestmark = PROVED_ON_OPENSEARCH
 
 SCRIPT = Path(__file__).with_name("curl_worker.sh")
 LOST_LEASE = "urn:mahavishnu:problem:lost-lease"

@@ -118,7 +118,7 @@ async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path
         assert letter.tallies.retry_failed == 0
 
 
-@PROVED_ON_OPENSEARCH
+@pytest.mark.prove
 async def test_a_job_that_kills_its_process_is_isolated_and_the_others_go_on(url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options: dict[str, Any] = {"url": url, "log": str(log), "limits": {"lease_seconds": 1.0, "concurrency": 4}}
@@ -154,7 +154,7 @@ async def test_a_job_that_kills_its_process_is_isolated_and_the_others_go_on(url
     assert len([task for task, _ in diary(log) if task == "poison"]) == 3
 
 
-@PROVED_ON_OPENSEARCH
+@pytest.mark.prove
 async def test_the_outcome_of_a_process_that_was_suspended_is_refused(url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     options: dict[str, Any] = {"url": url, "log": str(log), "limits": {"lease_seconds": 1.0}}
@@ -182,7 +182,7 @@ async def test_the_outcome_of_a_process_that_was_suspended_is_refused(url: str, 
     assert letter.tallies.claims_recovered == 1
 
 
-@PROVED_ON_OPENSEARCH
+@pytest.mark.prove
 async def test_work_is_taken_over_from_a_process_that_left(url: str, tmp_path: Path) -> None:
     """The share of a worker that is gone, but was not told so, is not left lying."""
     log = tmp_path / "log"

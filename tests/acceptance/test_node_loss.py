@@ -103,6 +103,7 @@ async def test_one_of_three_nodes_is_killed(victim: int) -> None:
         await check(load, cluster.urls)
 
 
+@pytest.mark.prove
 async def test_the_only_node_is_killed_and_comes_back() -> None:
     with Cluster() as cluster:
         async with OpenSearchStore(cluster.urls, timeout=5) as store:

@@ -160,5 +160,6 @@ def test_on_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.opensearch
+@pytest.mark.prove
 def test_on_call_on_opensearch(tmp_path: Path, opensearch_url: str, opensearch_prefix: str) -> None:
     story(on_call(tmp_path, f"{opensearch_url.replace('http://', 'opensearch://')}/{opensearch_prefix}"))

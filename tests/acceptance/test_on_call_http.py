@@ -21,7 +21,7 @@ TOKENS = {"SERVER__VIEWERS": '{"vic": "look"}', "SERVER__OPERATORS": '{"olga": "
 NO_RETRIES = {"DLQ_DEFAULT_MAX_RETRIES": "0"}
 
 
-@pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
+@pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=[pytest.mark.opensearch, pytest.mark.prove])])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server, and a worker with the app's workflows: two processes on one store."""
     url = f"sqlite:///{tmp_path}/letters.db"

@@ -41,7 +41,7 @@ def live(part: str, home: Path, url: str) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("outage", ["refused", "silent"])
+@pytest.mark.parametrize("outage", ["refused", pytest.param("silent", marks=pytest.mark.prove)])
 def test_a_whole_life_without_opensearch(outage: str, tmp_path: Path) -> None:
     """The server is down, or takes connections and never answers.
 

@@ -25,6 +25,9 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store
 from tests.acceptance.node import CLOCK, until
 from tests.acceptance.server import Server, served
+from tests.marks import PROVED_ON_OPENSEARCH
+
+pytestmark = PROVED_ON_OPENSEARCH
 
 PRIORITY, BOOST = 5, 10
 ROUNDS = 15

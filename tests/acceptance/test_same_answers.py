@@ -124,7 +124,7 @@ class Hall:
     scope="class",
     params=[
         pytest.param(("sqlite", FEW), id="sqlite"),
-        pytest.param(("opensearch", FEW), id="opensearch", marks=pytest.mark.opensearch),
+        pytest.param(("opensearch", FEW), id="opensearch", marks=[pytest.mark.opensearch, pytest.mark.prove]),
         pytest.param(("sqlite", MANY), id="sqlite-100,000", marks=pytest.mark.prove),
         pytest.param(("opensearch", MANY), id="opensearch-100,000", marks=[pytest.mark.opensearch, pytest.mark.prove]),
     ],

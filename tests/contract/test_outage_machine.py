@@ -270,8 +270,9 @@ shared = pytest.mark.parametrize("shared", [False, True], ids=["a local store ea
 
 
 @shared
-def test_memory_and_memory(shared: bool) -> None:
-    run_machine(MemoryStore, memory_stores(shared), examples=150, steps=60)
+@pytest.mark.parametrize("examples", [60, pytest.param(300, marks=pytest.mark.prove)])
+def test_memory_and_memory(shared: bool, examples: int) -> None:
+    run_machine(MemoryStore, memory_stores(shared), examples=examples, steps=60)
 
 
 @shared

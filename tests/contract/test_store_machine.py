@@ -141,8 +141,9 @@ def run_machine(make_store: Callable[[], Store], *, durable: bool, examples: int
     )
 
 
-def test_memory() -> None:
-    run_machine(MemoryStore, durable=False, examples=200, steps=80)
+@pytest.mark.parametrize("examples", [60, pytest.param(300, marks=pytest.mark.prove)])
+def test_memory(examples: int) -> None:
+    run_machine(MemoryStore, durable=False, examples=examples, steps=80)
 
 
 def test_sqlite(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from . import Cluster
 
-pytestmark = pytest.mark.opensearch
+pytestmark = [pytest.mark.opensearch, pytest.mark.prove]
 
 ROOT = Path(__file__).parents[2]
 

@@ -102,6 +102,7 @@ def test_patterns_of_texts_that_are_short_are_not_exponential() -> None:
     assert [pattern.pattern for pattern in patterns if growth_of(pattern) is EXPONENTIAL] == []
 
 
+@pytest.mark.prove
 def test_every_pattern_that_meets_texts_of_others_is_linear() -> None:
     values: list[Any] = [values_of(module) for module in modules() if module.__name__ not in OF_SHORT_TEXTS]
     values += [data.names().parts, [phrase.pattern for phrase in data.phrases()]]

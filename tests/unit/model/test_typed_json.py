@@ -74,7 +74,8 @@ class Names(RootModel[list[str]]):
 CLASSES = {qualified_name(each): each for each in (Color, Level, Mode, Rights, Line, Order, Point, Model, Names)}
 BERLIN = ZoneInfo("Europe/Berlin")
 
-plain = st.none() | st.booleans() | st.text(max_size=5) | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.none() | st.booleans() | st.text(max_size=5) | st.integers(-(2**63), 2**64 - 1) | finite
 moments = st.datetimes(
     min_value=datetime.fromisoformat("1900-01-01"),
     timezones=st.sampled_from([None, UTC, BERLIN, timezone(timedelta(hours=-3, seconds=7))]),
@@ -82,6 +83,7 @@ moments = st.datetimes(
 lines = st.builds(Line, st.decimals(allow_nan=False), st.none() | st.dates())
 hashable = (
     plain
+    | st.floats(allow_nan=False)
     | st.integers()
     | st.decimals(allow_nan=False)
     | moments
