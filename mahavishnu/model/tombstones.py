@@ -24,8 +24,8 @@ def delete(letter: DeadLetter, *, now: datetime, by: str, whole: bool = False) -
     """
     lifecycle.require_move(letter, Move.DELETE)
     tallies = letter.tallies.plus("cleared") if letter.is_open else letter.tallies
-    tombstone = _tombstone(letter, Resolution(ResolutionStatus.DELETED, instant(now), by), tallies)
-    return evolve(tombstone, previous_entry_id=letter.entry_id) if whole else tombstone
+    resolution = Resolution(ResolutionStatus.DELETED, instant(now), by)
+    return _tombstone(letter, resolution, tallies, letter.entry_id if whole else None)
 
 
 def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former: str | None = None) -> DeadLetter:
@@ -39,11 +39,16 @@ def retire(letter: DeadLetter, *, now: datetime, by: str, partition: str, former
     if letter.is_open:
         raise IllegalMove(letter.key, Move.RETIRE, str(letter.status), "its case has not ended")
     resolution = Resolution(ResolutionStatus.DELETED, letter.resolution.at or instant(now), by, partition)
-    tombstone = _tombstone(letter, resolution, letter.tallies)
-    return evolve(tombstone, archived_at=instant(now), previous_entry_id=former)
+    return _tombstone(letter, resolution, letter.tallies, former, archived_at=instant(now))
 
 
-def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> DeadLetter:
+def _tombstone(
+    letter: DeadLetter,
+    resolution: Resolution,
+    tallies: Tallies,
+    previous_entry_id: str | None,
+    archived_at: datetime | None = None,
+) -> DeadLetter:
     return evolve(
         _NOTHING_LEFT,
         task_id=letter.task_id,
@@ -57,7 +62,9 @@ def _tombstone(letter: DeadLetter, resolution: Resolution, tallies: Tallies) -> 
         updated_at=letter.updated_at,
         resolution=resolution,
         generation=letter.generation,
+        previous_entry_id=previous_entry_id,
         revision=letter.revision,
+        archived_at=archived_at,
         tallies=tallies,
         counted=letter.counted,
         version=letter.version,

@@ -186,7 +186,7 @@ def _document_bytes(copy: ArchivedLetter) -> int:
 
 def bytes_of(*documents: str) -> int:
     """How large documents are together."""
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in documents)
+    return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
 
 
 _ARCHIVED = dataclass_kind(

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.paging import work_on_pages
 from mahavishnu.model.daily_sums import was_reopened
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.group import is_on_hold
@@ -85,17 +86,20 @@ class Archiving:
         if not dry_run:
             await self.finish()
         held, now = await self._held_groups(), self._clock.now()
+
+        async def work(page: Sequence[DeadLetter]) -> None:
+            leaving = [letter for letter in page if may_leave(letter, self._rules, now, held)]
+            for month, moves in (await self._collect(leaving)).items():
+                if dry_run:
+                    self._count(await self._without_restored(month, moves))
+                else:
+                    archived = await self._remove_archived([each for move in moves for each in move.former])
+                    for move in moves:
+                        move.former = [each for each in move.former if each.entry_id not in archived]
+                    await self._archive(month, moves)
+
         for query in leaving_queries(self._rules, now, batch_size):
-            async for page in pages(self._letters, query):
-                leaving = [letter for letter in page if may_leave(letter, self._rules, now, held)]
-                for month, moves in (await self._collect(leaving)).items():
-                    if dry_run:
-                        self._count(await self._without_restored(month, moves))
-                    else:
-                        archived = await self._remove_archived([each for move in moves for each in move.former])
-                        for move in moves:
-                            move.former = [each for each in move.former if each.entry_id not in archived]
-                        await self._archive(month, moves)
+            await work_on_pages(pages(self._letters, query), work)
         if (leaves := leaving_history(self._rules, now, batch_size)) is not None:
             async for former in pages(self._own_history, leaves):
                 self._counts["former"] += len(former) if dry_run else await self._archive_former(former)
