@@ -101,6 +101,13 @@ class ArchivedLetter:
         made = replace(self, former=former, revisions=revisions, checksum=checksum, version=there.version)
         return replace(made, export=there.export if made.has_same_content(there) else None)
 
+    def over_alone(self, there: ArchivedLetter) -> ArchivedLetter:
+        """The same for a former letter that goes by itself, whatever an earlier copy of it had as former ones.
+
+        It was taken out of the archive since, so that they are in the history, or have copies of their own.
+        """
+        return self.over(replace(there, former=()))
+
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""
         return self.checksum == checksum_of(self.letter, self.former, self.revisions)
@@ -189,10 +196,10 @@ def bytes_of(*documents: str) -> int:
     return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
 
 
-_ARCHIVED = dataclass_kind(
+ARCHIVED_LETTERS = dataclass_kind(
     ArchivedLetter,
     name="archive",
-    index="dlq_archive",
+    index="dlq_archive_{}",
     key="entry_id",
     types=dict.fromkeys(("letter", "former", "revisions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",)],
@@ -204,10 +211,10 @@ _ARCHIVED = dataclass_kind(
 
 
 @lru_cache(1000)
-def archive_kind(partition: str) -> Kind[ArchivedLetter]:
-    """The kind of the letters in this partition."""
-    return replace(
-        _ARCHIVED,
-        index=f"{_ARCHIVED.index}_{partition}",
-        partition=f"archive-{partition.replace('_', '-')}",
-    )
+def archive_kind(kind: Kind[T], partition: str) -> Kind[T]:
+    """The kind of these records in this partition; the `index` of the `kind` given has a gap for its name.
+
+    >>> archive_kind(ARCHIVED_LETTERS, "2026_01").index
+    'dlq_archive_2026_01'
+    """
+    return replace(kind, index=kind.index.format(partition), partition=f"archive-{partition.replace('_', '-')}")

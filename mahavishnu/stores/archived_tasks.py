@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
 
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id
@@ -14,7 +13,7 @@ from mahavishnu.model.task_letters import letter_ids_of
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived import bytes_of, checksum_of, read_document
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import Field, FieldType, Kind, instant_text
+from mahavishnu.stores.kind import Field, FieldType, instant_text
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 
@@ -101,21 +100,11 @@ def _document_bytes(copy: ArchivedTask) -> int:
     return bytes_of(copy.task, *copy.transitions)
 
 
-_ARCHIVED_TASKS = dataclass_kind(
+ARCHIVED_TASKS = dataclass_kind(
     ArchivedTask,
     name="archived_tasks",
-    index="dlq_archive",
+    index="dlq_archive_{}_tasks",
     types=dict.fromkeys(("task", "transitions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",), ("left",)],
     more=[Field("document_bytes", FieldType.INTEGER, _document_bytes, derived=True)],
 )
-
-
-@lru_cache(1000)
-def archived_tasks_kind(partition: str) -> Kind[ArchivedTask]:
-    """The kind of the tasks in this partition."""
-    return replace(
-        _ARCHIVED_TASKS,
-        index=f"{_ARCHIVED_TASKS.index}_{partition}_tasks",
-        partition=f"archive-{partition.replace('_', '-')}",
-    )

@@ -38,16 +38,19 @@ class CopyResult(Generic[C]):
     failed: dict[str, str] = field(default_factory=dict)
 
 
-async def copy_surely(copies: Collection[C], wanted: Sequence[C], spare: Spare[C]) -> CopyResult[C]:
+async def copy_surely(
+    copies: Collection[C], wanted: Sequence[C], spare: Spare[C], over: Callable[[C, C], C] | None = None
+) -> CopyResult[C]:
     """Write the copies, over what an earlier go left, and compare what is there then.
 
+    `over` says what a copy becomes in the place of an earlier one; without it the copy's own `over` does.
     `spare` is asked which of the copies that are there, by their keys, are not to be written over: they are in neither
     part of the result. It has to name each whose original is not what it was when its new copy was made. A copy is
     always written anew: who withdraws one that was not needed cannot mean that of somebody else. Raises StoreError
     where the store cannot answer.
     """
     result = CopyResult[C]()
-    written = await _write(copies, wanted, spare, result)
+    written = await _write(copies, wanted, spare, over or (lambda copy, there: copy.over(there)), result)
     found = await copies.get(list(written)) if written else []
     for (key, copy), there in zip(written.items(), found, strict=True):
         if isinstance(there, StoreError):
@@ -59,7 +62,9 @@ async def copy_surely(copies: Collection[C], wanted: Sequence[C], spare: Spare[C
     return result
 
 
-async def _write(copies: Collection[C], wanted: Sequence[C], spare: Spare[C], result: CopyResult[C]) -> dict[str, C]:
+async def _write(
+    copies: Collection[C], wanted: Sequence[C], spare: Spare[C], over: Callable[[C, C], C], result: CopyResult[C]
+) -> dict[str, C]:
     written: dict[str, C] = {}
     waiting = list(wanted)
     for _ in range(_TRIES):
@@ -81,7 +86,7 @@ async def _write(copies: Collection[C], wanted: Sequence[C], spare: Spare[C], re
             elif there is None:
                 waiting.append(replace(cast("Any", copy), version=None))
             elif there.key not in spared:
-                waiting.append(copy.over(there))
+                waiting.append(over(copy, there))
         if not waiting:
             break
     for copy in waiting:

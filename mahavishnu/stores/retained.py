@@ -64,12 +64,15 @@ class LedgerEntry:
 
 
 async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:
-    """Write the former letter into history, over what an earlier try has written from an earlier state of it."""
+    """Write the former letter into history, over what an earlier try has written from an earlier state of it.
 
-    def kept(there: FormerLetter | None) -> FormerLetter | None:
+    A later state stays, and is written again: who is removing what an earlier try has left loses.
+    """
+
+    def kept(there: FormerLetter | None) -> FormerLetter:
         if there is None:
             return former
-        return replace(former, version=there.version) if there.updated_at < former.updated_at else None
+        return there if there.updated_at > former.updated_at else replace(former, version=there.version)
 
     await write_with_retry(history, former.key, kept, what="former letter", known=None)
 

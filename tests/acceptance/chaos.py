@@ -28,6 +28,7 @@ from unittest.mock import patch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
@@ -258,7 +259,7 @@ class Chaos:
                 clock.offset += timedelta(hours=1)
             await dlq.deletion.finish()
             await Archiving(dlq.context, RETENTION).run(1000, dry_run=False)  # which a worker does every hour
-            await Archiving(dlq.context, RETENTION).finish()
+            await ArchiveRemains(dlq.context).finish()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]

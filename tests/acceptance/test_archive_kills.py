@@ -11,7 +11,8 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived_tasks import archived_tasks_kind
+from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
@@ -82,7 +83,7 @@ async def test_each_is_archived_once_however_often_processes_are_killed(
         assert [former.generation for former in copies["twice"].read_former()] == [1]
         for kind in (HISTORY, REVISIONS, TASKS, TRANSITIONS):
             assert [each async for each in scan(dlq.store.collection(kind), Query())] == []
-        assert await number(dlq, archived_tasks_kind(MONTH)) == len(tasks)
+        assert await number(dlq, archive_kind(ARCHIVED_TASKS, MONTH)) == len(tasks)
         for task, moves in tasks:
             case = await dlq.archive.show_task(task.task_id)
             assert (case.task, case.transitions) == (task, list(moves))

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
 PAGE = (Path(__file__).parents[2] / "docs/howto-opensearch.md").read_text(encoding="utf-8")
@@ -30,5 +30,5 @@ def test_the_policy_has_the_form_that_the_plugin_takes() -> None:
             assert re.fullmatch(r"\d+d", transition["conditions"]["min_index_age"])
     (template,) = policy["ism_template"]
     (pattern,) = template["index_patterns"]
-    assert fnmatch(f"mahavishnu_{archive_kind('2026_01').index}-1", pattern)
+    assert fnmatch(f"mahavishnu_{archive_kind(ARCHIVED_LETTERS, '2026_01').index}-1", pattern)
     assert not fnmatch(f"mahavishnu_{ARCHIVE_PARTITIONS.index}-1", pattern)

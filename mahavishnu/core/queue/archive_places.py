@@ -12,8 +12,8 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Condition, Query, Sort
 from mahavishnu.model.retention import may_hold, partition_name
-from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.archived_tasks import ArchivedTask, archived_tasks_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivedLetter, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.stores.base import (
     Collection,
     Store,
@@ -49,11 +49,11 @@ class ArchivePlaces:
 
     def letters(self, partition: str) -> Collection[ArchivedLetter]:
         """The letters in a partition."""
-        return self._home.collection(archive_kind(partition))
+        return self._home.collection(archive_kind(ARCHIVED_LETTERS, partition))
 
     def tasks(self, partition: str) -> Collection[ArchivedTask]:
         """The lifecycle tasks in a partition that has some."""
-        return self._home.collection(archived_tasks_kind(partition))
+        return self._home.collection(archive_kind(ARCHIVED_TASKS, partition))
 
     async def every(self) -> list[ArchivePartition]:
         """All partitions, also those that are detached, the latest month first."""
@@ -206,5 +206,5 @@ class ArchivePlaces:
 
 def _kinds_of(partition: ArchivePartition) -> list[Kind[Any]]:
     """What is in a partition."""
-    letters, tasks = archive_kind(partition.name), archived_tasks_kind(partition.name)
+    letters, tasks = archive_kind(ARCHIVED_LETTERS, partition.name), archive_kind(ARCHIVED_TASKS, partition.name)
     return [letters, tasks] if partition.has_tasks else [letters]

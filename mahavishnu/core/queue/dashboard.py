@@ -18,8 +18,8 @@ from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
 from mahavishnu.model.task_states import OPEN, TaskState
 from mahavishnu.model.tasks import TaskRecord
-from mahavishnu.stores.archived import ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.archived_tasks import archived_tasks_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import Cell, Tally, find_pages
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.source_kinds import TASKS
@@ -96,7 +96,7 @@ class Dashboard:
             *(
                 _count(
                     NamespaceRecords(places.letters(each.name), own, False, context.scope, SCOPED_FIELDS),
-                    archive_kind(each.name),
+                    archive_kind(ARCHIVED_LETTERS, each.name),
                     (_STILL_THERE,),
                     sums=["former_count", "document_bytes"],
                 )
@@ -105,7 +105,7 @@ class Dashboard:
             *(
                 _count(
                     NamespaceRecords(places.tasks(each.name), own, False, context.scope, _TASK_FIELDS),
-                    archived_tasks_kind(each.name),
+                    archive_kind(ARCHIVED_TASKS, each.name),
                     (),
                     sums=["document_bytes"],
                 )

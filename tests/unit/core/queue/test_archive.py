@@ -27,7 +27,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore
@@ -86,7 +86,7 @@ async def test_a_time_narrows_it_to_its_months(any_house: House) -> None:
         assert call.kind is not None
         asked.append(call.kind.index)
 
-    with reads.before("find", note, kind=archive_kind("2026_01")):
+    with reads.before("find", note, kind=archive_kind(ARCHIVED_LETTERS, "2026_01")):
         page = await queue.archive.search(since=since, until=until)
     assert tasks(page.items) == ["wf_02"]
     assert asked == ["dlq_archive_2026_02", "dlq_archive_2026_01"]
@@ -287,7 +287,7 @@ async def test_a_restore_that_is_refused_in_the_end_leaves_nothing_behind(any_ho
 async def test_a_spoiled_copy_is_not_put_back(any_house: House) -> None:
     queue = any_house.queue()
     (letter,) = await archived(queue, any_house, 1)
-    copies = queue.store.collection(archive_kind("2026_01"))
+    copies = queue.store.collection(archive_kind(ARCHIVED_LETTERS, "2026_01"))
     await update_with_retry(
         copies, letter.entry_id, lambda copy: replace(copy, letter=copy.letter.replace("refused", "refuzed"))
     )
@@ -359,7 +359,9 @@ class TestPartitions:
             await other.archive.detach("2026_01")
 
         assert isinstance(queue.store, FaultyStore)
-        queue.store.faults.after("get", detach, kind=archive_kind("2026_01"), keys=[letter.entry_id], times=1)
+        queue.store.faults.after(
+            "get", detach, kind=archive_kind(ARCHIVED_LETTERS, "2026_01"), keys=[letter.entry_id], times=1
+        )
         assert await run(queue) == 0
         assert await letter_of(queue, "wf_000") == letter
         assert await run(queue) == 1

@@ -15,7 +15,7 @@ from mahavishnu.core.queue.archive_export import EXPORT_STEPS
 from mahavishnu.core.queue.letter_lines import parse_letter
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.testing.faults import Call
 from tests.unit.core.queue.test_archiving import LATER, MONTH, closed, run
 from tests.unit.kills import kill_at_each_call
@@ -122,7 +122,7 @@ async def test_a_step_that_another_one_overtakes_marks_nothing_more(any_house: H
             steps.append(0)
             steps[0] = await other.archive.begin_export()
 
-    any_house.faults.after("find", overtake, kind=archive_kind(MONTH), times=1)
+    any_house.faults.after("find", overtake, kind=archive_kind(ARCHIVED_LETTERS, MONTH), times=1)
     with pytest.raises(IllegalMove, match="another export"):
         await slow.archive.begin_export()
     done = await tasks_of(other, 0, steps[0])

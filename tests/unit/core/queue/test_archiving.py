@@ -20,7 +20,7 @@ from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import ArchivedLetter, archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivedLetter, archive_kind
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore
@@ -144,7 +144,7 @@ async def test_a_letter_that_is_opened_again_meanwhile_is_not_archived(any_house
     async def redrive(call: Call) -> None:
         await other.letters.redrive("wf")
 
-    any_house.faults.after("write", redrive, keys=[entry_id], kind=archive_kind(MONTH), times=1)
+    any_house.faults.after("write", redrive, keys=[entry_id], kind=archive_kind(ARCHIVED_LETTERS, MONTH), times=1)
     assert await run(queue) == 0
     assert (await letter_of(queue, "wf")).is_open
     assert await copies_in(queue) == {}
@@ -158,12 +158,12 @@ async def test_a_copy_with_another_byte_leaves_the_letter_where_it_is(any_house:
     other = any_house.queue()
 
     async def spoil(call: Call) -> None:
-        there = other.store.collection(archive_kind(MONTH))
+        there = other.store.collection(archive_kind(ARCHIVED_LETTERS, MONTH))
         copy = await get_one(there, letter.entry_id)
         assert copy is not None
         await there.write([replace(copy, letter=copy.letter.replace("refused", "refuzed"))])
 
-    any_house.faults.after("write", spoil, keys=[letter.entry_id], kind=archive_kind(MONTH), times=1)
+    any_house.faults.after("write", spoil, keys=[letter.entry_id], kind=archive_kind(ARCHIVED_LETTERS, MONTH), times=1)
     result = await queue.archive.archive_completed_tasks(dry_run=False)
     assert (result.tasks_archived, list(result.failed)) == (1, [letter.key])
     assert await letter_of(queue, letter.task_id) == letter
@@ -195,7 +195,9 @@ async def test_a_former_letter_that_goes_by_itself_meanwhile_is_archived_once(an
     async def archive(call: Call) -> None:
         await latest.archive.run(dry_run=False)
 
-    any_house.faults.after("write", archive, keys=[entries["former"]], kind=archive_kind(MONTH), times=1)
+    any_house.faults.after(
+        "write", archive, keys=[entries["former"]], kind=archive_kind(ARCHIVED_LETTERS, MONTH), times=1
+    )
     await former.archive.run(dry_run=False)
     cases = [read_case(line) for line in (await latest.archive.list()).items]
     found = [each.entry_id for case in cases for each in (case.letter, *case.former)]

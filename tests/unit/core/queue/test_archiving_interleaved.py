@@ -14,12 +14,12 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_reads import read_case
-from mahavishnu.core.queue.archiving import Archiving
+from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
@@ -27,7 +27,7 @@ from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import House, sound
 
 MONTH = "2026_01"
-COPIES = archive_kind(MONTH)
+COPIES = archive_kind(ARCHIVED_LETTERS, MONTH)
 RULES = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=None, archive_months=None)
 LONE = RetentionRules(None, history_days=0, archive_months=None)
 STOPS = [("write", COPIES), ("remove", COPIES), ("write", LETTERS), ("remove", HISTORY)]
@@ -109,7 +109,7 @@ class Case:
         lost = self.told - set(await self.places(queue)) - self.deleted
         assert not lost, "lost"
         await queue.deletion.finish()
-        await Archiving(queue.context, RULES).finish()
+        await ArchiveRemains(queue.context).finish()
         for rules in (RULES, LONE):
             queue.context.retention = rules
             self.house.clock.advance(1)
@@ -220,7 +220,7 @@ async def test_who_restores_and_who_removes_what_was_left(case: Case, dying: int
         await queue.archive.restore("wf")
 
     async def finish(queue: DeadLetterQueue) -> None:
-        await Archiving(queue.context, RULES).finish()
+        await ArchiveRemains(queue.context).finish()
 
     stops = [("write", HISTORY), ("remove", HISTORY), ("write", LETTERS)]
     assert await case.in_every_order(prepare, restore, finish, stops, dying, most=5000) > 10

@@ -14,7 +14,7 @@ from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, REVISIONS
@@ -23,7 +23,7 @@ from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, sound
 
 SECRET = "PLUGH-17"
-KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, REVISIONS, AUDIT, WAITING, archive_kind("2026_01"))
+KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, REVISIONS, AUDIT, WAITING, archive_kind(ARCHIVED_LETTERS, "2026_01"))
 
 
 async def with_a_life(queue: DeadLetterQueue, house: House, *, archive: bool = True) -> None:

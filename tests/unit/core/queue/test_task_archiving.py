@@ -19,7 +19,8 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.task_moves import return_from_error
 from mahavishnu.model.tasks import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord
-from mahavishnu.stores.archived_tasks import archived_tasks_kind
+from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS, TASKS, TRANSITIONS
@@ -119,10 +120,10 @@ async def test_a_task_that_comes_back_meanwhile_stays(any_house: House) -> None:
         back = partial(return_from_error, now=other.clock.now(), letter="e-1", metadata={}, processor="other")
         await Lifecycle(other.context).change(task_id, back)
 
-    any_house.faults.after("write", reset, kind=archived_tasks_kind(MONTH), times=1)
+    any_house.faults.after("write", reset, kind=archive_kind(ARCHIVED_TASKS, MONTH), times=1)
     assert await archive(queue) == 0
     assert await number(queue, TASKS) == 1
-    assert await number(queue, archived_tasks_kind(MONTH)) == 0
+    assert await number(queue, archive_kind(ARCHIVED_TASKS, MONTH)) == 0
     with pytest.raises(NoSuchTask):
         await queue.archive.show_task(task_id)
 
@@ -146,7 +147,7 @@ async def test_one_id_can_be_archived_twice(any_house: House) -> None:
         any_house.clock.advance(timedelta(days=10))
         assert await archive(queue) == 1
     assert lives[0][0].task_id == lives[1][0].task_id
-    assert await number(queue, archived_tasks_kind(MONTH)) == 2
+    assert await number(queue, archive_kind(ARCHIVED_TASKS, MONTH)) == 2
     assert (await queue.archive.show_task(lives[1][0].task_id)).task == lives[1][0], "the latest"
 
 
@@ -155,7 +156,7 @@ async def test_a_changed_copy_is_not_shown(any_house: House) -> None:
     task, _ = await with_many_moves(queue)
     any_house.clock.advance(timedelta(days=10))
     await archive(queue)
-    copies = queue.store.collection(archived_tasks_kind(MONTH))
+    copies = queue.store.collection(archive_kind(ARCHIVED_TASKS, MONTH))
     (copy,) = [each async for each in scan(copies, Query())]
     there = await get_one(copies, copy.key)
     assert there is not None
@@ -258,7 +259,7 @@ async def test_killed_at_any_call_nothing_is_lost_and_nothing_doubled(tmp_path: 
         case = await queue.archive.show_task(task.task_id)
         assert (case.task, case.transitions) == (task, list(moves))
         assert (await number(queue, TASKS), await number(queue, TRANSITIONS)) == (0, 0)
-        assert await number(queue, archived_tasks_kind(MONTH)) == 1
+        assert await number(queue, archive_kind(ARCHIVED_TASKS, MONTH)) == 1
 
     async def act(queue: DeadLetterQueue) -> None:
         queue.context.retention = RULES

@@ -1,0 +1,142 @@
+"""Processes that die while a letter goes back and forth between queue and archive: each failure is there once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue.archive_reads import read_case
+from mahavishnu.model.errors import IllegalMove, NoSuchLetter
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.kinds import HISTORY
+from mahavishnu.testing.faults import Call
+from tests.unit.kills import Killed, kill_at_each_call
+from tests.unit.queues import House, letter_of, sound
+
+RULES = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None)
+Act = Callable[[DeadLetterQueue], Awaitable[object]]
+
+
+async def fail(queue: DeadLetterQueue) -> None:
+    await queue.enqueue("wf", {}, [], "boom", max_retries=0)
+    await queue.letters.fail("wf")
+
+
+async def archive(queue: DeadLetterQueue) -> None:
+    await queue.archive.run(dry_run=False)
+
+
+async def restore(queue: DeadLetterQueue) -> None:
+    await queue.archive.restore("wf")
+
+
+STORIES: dict[str, tuple[list[Act], Act, list[Act]]] = {  # before, who dies at it, and what others do then
+    "archive, then it fails again": ([fail, fail], archive, [fail, archive]),
+    "restore, then it fails again": ([fail, fail, archive], restore, [fail, archive]),
+    "restore, then it is restored": ([fail, fail, archive], restore, [restore, archive]),
+    "archive with a restored one as a former one": (
+        [fail, fail, archive, restore, fail],
+        archive,
+        [fail, archive],
+    ),
+    "archive again, then it fails again": ([fail, fail, archive, restore], archive, [fail, archive, fail, archive]),
+    "fail after it was restored": ([fail, fail, archive, restore], fail, [archive]),
+}
+
+
+async def places(queue: DeadLetterQueue) -> dict[str, list[str]]:
+    """Where each entry id is: in the queue, the history, a copy that counts."""
+    found: dict[str, list[str]] = defaultdict(list)
+    async for letter in scan(queue.context.letters, Query()):
+        found[letter.entry_id].append("queue")
+    async for former in scan(queue.store.collection(HISTORY), Query()):
+        found[former.entry_id].append("history")
+    for line in (await queue.archive.list(1000)).items:
+        case = read_case(line)
+        found[case.letter.entry_id].append("archive")
+        for each in case.former:
+            found[each.entry_id].append(f"archive of {case.letter.entry_id}")
+    return found
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("story", STORIES)
+async def test_each_failure_is_in_one_place(tmp_path: Path, story: str, moment: str) -> None:
+    before, act, after = STORIES[story]
+
+    async def prepare(house: House) -> set[str]:
+        queue = house.queue(retention=RULES)
+        await queue.open()
+        for each in before:
+            await each(queue)
+            house.clock.advance(1)
+        return set(await places(queue))
+
+    async def die(queue: DeadLetterQueue) -> None:
+        queue.context.retention = RULES
+        await act(queue)
+
+    async def check(house: House, told: set[str]) -> None:
+        queue = house.queue(retention=RULES)
+        await queue.open()
+        for each in after:
+            house.clock.advance(86400 * 2)
+            with contextlib.suppress(IllegalMove, NoSuchLetter):  # the first had come further
+                await each(queue)
+        await archive(queue)
+        found = await places(queue)
+        assert told <= set(found), "lost"
+        assert not {entry: where for entry, where in found.items() if len(where) > 1}
+        await sound(queue)
+
+    assert await kill_at_each_call("memory", tmp_path, moment, prepare, die, check) > 5
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_an_earlier_state_that_a_capture_left_in_the_history_takes_nothing_away(
+    tmp_path: Path, moment: str
+) -> None:
+    """The capture that would have succeeded the letter died after its first write; the letter then went on."""
+
+    async def prepare(house: House) -> DeadLetter:
+        queue = house.queue(retention=RULES)
+        await queue.open()
+        await fail(queue)
+        dying = house.queue()
+        await dying.open()
+
+        async def end(call: Call) -> None:
+            raise Killed
+
+        dying.store.faults.after("write", end, kind=HISTORY)  # type: ignore[attr-defined]
+        with pytest.raises(Killed):
+            await dying.enqueue("wf", {}, [], "boom", max_retries=0)
+        house.kill(dying)
+        assert len([each async for each in scan(queue.store.collection(HISTORY), Query())]) == 1
+        house.clock.advance(1)
+        await queue.letters.redrive("wf")
+        await queue.letters.resolve("wf")
+        house.clock.advance(1)
+        return await letter_of(queue, "wf")
+
+    async def die(queue: DeadLetterQueue) -> None:
+        queue.context.retention = RULES
+        await archive(queue)
+
+    async def check(house: House, letter: DeadLetter) -> None:
+        queue = house.queue(retention=RULES)
+        await queue.open()
+        await archive(queue)
+        assert await places(queue) == {letter.entry_id: ["archive"]}
+        assert (await queue.archive.show("wf")).letter == letter
+        await sound(queue)
+
+    assert await kill_at_each_call("memory", tmp_path, moment, prepare, die, check) > 5
