@@ -55,8 +55,8 @@ def tasks(now: datetime) -> Iterator[TaskRecord]:
         yield move(task, TaskState.INITIALIZING, now=at)
 
 
-async def fill_store(url: str, count: int) -> str:
-    """Fill an empty store: `count` open letters, and some of everything. Returns the task id of a letter."""
+async def fill_store(url: str, count: int) -> list[str]:
+    """Fill an empty store: `count` open letters, and some of everything. Returns the task ids of the newest letters."""
     now = SystemClock().now()
     async with open_store(url, local=None, kinds=KINDS) as opened:
         await fill(opened.collection(LETTERS), letters(count, now))
@@ -78,4 +78,4 @@ async def fill_store(url: str, count: int) -> str:
             await dlq.queues.create(f"queue-{number}")
             await dlq.queues.import_items(f"queue-{number}", [{"payload": {"n": item}} for item in range(ITEMS)])
         await dlq.archive.archive_completed_tasks(30, ARCHIVED, dry_run=False)
-    return newest[0].task_id
+    return [each.task_id for each in newest]

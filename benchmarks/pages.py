@@ -33,7 +33,9 @@ PAGES = {
     "letters": "/letters",
     "letters, a query": "/letters?q=fingerprint%3Agroup-7",
     "letters, a text": "/letters?q=text%3Areset%20is%3Aopen",
-    "one letter": "/letters/{task_id}",
+    "letters, another query for each": "/letters?q=fingerprint%3Agroup-{viewer}",
+    "one letter": "/letters/{newest}",
+    "another letter for each": "/letters/{own}",
     "runs": "/runs",
     "queues": "/queues",
     "one queue": "/queues/queue-3",
@@ -53,8 +55,9 @@ class Browser(Client):
 
 
 @asynccontextmanager
-async def browsers(url: str, path: str) -> AsyncIterator[Sequence[Ask]]:
-    opened = [await Browser(url, path).connect() for _ in range(VIEWERS)]
+async def browsers(url: str, path: str, task_ids: Sequence[str]) -> AsyncIterator[Sequence[Ask]]:
+    paths = [path.format(viewer=each, newest=task_ids[0], own=task_ids[each]) for each in range(VIEWERS)]
+    opened = [await Browser(url, each).connect() for each in paths]
     try:
         yield [each.ask for each in opened]
     finally:
@@ -68,7 +71,9 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def compared(url: str, process: int, file: Path, pages: dict[str, str], rounds: int) -> list[Figure]:
+async def compared(
+    url: str, process: int, file: Path, pages: dict[str, str], task_ids: Sequence[str], rounds: int
+) -> list[Figure]:
     """Every page in turns with the raw query, over several rounds after one that is not measured."""
     ours: dict[str, list[list[float]]] = {name: [] for name in pages}
     cpu: dict[str, list[float]] = {name: [] for name in pages}
@@ -82,7 +87,7 @@ async def compared(url: str, process: int, file: Path, pages: dict[str, str], ro
             bare.append(took)
             loads.append(round(os.getloadavg()[0], 1))
         for name, path in pages.items():
-            async with browsers(url, path) as asking:
+            async with browsers(url, path, task_ids) as asking:
                 before = processor_seconds(process)
                 took = await waits(asking, seconds)
                 used = processor_seconds(process) - before
@@ -112,14 +117,10 @@ async def main(wanted: list[str], count: int, rounds: int) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         file = folder / "letters.db"
-        task_id = await fill_store(f"sqlite:///{file}", count)
+        task_ids = await fill_store(f"sqlite:///{file}", count)
         server = stack.enter_context(served(f"sqlite:///{file}", folder))
-        pages = {
-            name: path.format(task_id=task_id)
-            for name, path in PAGES.items()
-            if not wanted or any(part in name for part in wanted)
-        }
-        figures = await compared(server.url, server.process.pid, file, pages, rounds)
+        pages = {name: path for name, path in PAGES.items() if not wanted or any(part in name for part in wanted)}
+        figures = await compared(server.url, server.process.pid, file, pages, task_ids, rounds)
     if not wanted and count == LETTERS_KEPT:
         keep("Console pages", figures)
 

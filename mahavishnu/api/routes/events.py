@@ -36,7 +36,7 @@ POLL_SECONDS = 1.0
 KEEPALIVE_SECONDS = 15.0  # after which a comment shows that the connection is open
 _CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, and their writes visible later
 _MAX_CHANGES = 500  # changes sent after one poll; if there are more, clients are told to read the lists again
-_MAX_QUEUED = 2000  # events kept for a slow listener
+_MAX_QUEUED = 20  # polls whose events are kept for a slow listener
 _MAX_SEEN = 10_000
 _LETTER = ("task_id", "namespace", "queue", "adapter", "entry_id", "status", "error_category", "fingerprint",
            "retry_count", "priority", "updated_at")  # fmt: skip
@@ -56,8 +56,23 @@ class LiveEvent(NamedTuple):
     data: dict[str, Any]
 
 
+class LiveEvents:
+    """The events of one poll, for all listeners; none to show that the connection is open."""
+
+    def __init__(self, *events: LiveEvent) -> None:
+        self.events = events
+        self._texts: dict[Scope | None, str] = {}
+
+    def text(self, scope: Scope | None) -> str:
+        """What of it is in the scope of who listens, as it is sent: made once for all who see the same."""
+        if scope not in self._texts:
+            seen = [event for event in self.events if scope is None or _is_in(scope, event)]
+            self._texts[scope] = "".join(map(_as_sse, seen)) if self.events else ": still here\n\n"
+        return self._texts[scope]
+
+
 READ_AGAIN = LiveEvent("", "many", {"of": "everything"})
-_END = LiveEvent("", "end", {})
+_STILL_HERE, _END = LiveEvents(), LiveEvents()
 
 
 class LiveFeed:
@@ -74,7 +89,7 @@ class LiveFeed:
         self._dlq = dlq
         self._pace = pace or SystemClock()
         self._others: dict[str, LiveFeed] = {}  # of other namespaces
-        self._listeners: set[asyncio.Queue[LiveEvent | None]] = set()
+        self._listeners: set[asyncio.Queue[LiveEvents]] = set()
         self._polling: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._seen: Seen = OrderedDict()
@@ -88,23 +103,22 @@ class LiveFeed:
         self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
         return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
-    async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvent | None]:
-        """All events from now on, or from shortly before `since`; None now and then while nothing changes.
+    async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvents]:
+        """All events from now on, or from shortly before `since`; without any now and then while nothing changes.
 
         It ends when the feed is closed.
         """
-        queue: asyncio.Queue[LiveEvent | None] = asyncio.Queue(_MAX_QUEUED)
+        queue: asyncio.Queue[LiveEvents] = asyncio.Queue(_MAX_QUEUED)
         self._listeners.add(queue)  # before the missed events are read: what is published meanwhile comes after them
         try:
             if self._polling is None:
                 self._polling = asyncio.create_task(self._poll(self._dlq.clock.now()))
             elif self._degraded is not None:
-                yield _degraded_event(self._degraded)
-            if since is not None:
-                for missed in await self._missed_events(since):
-                    yield missed
-            while (event := await queue.get()) is not _END:
-                yield event
+                yield LiveEvents(_degraded_event(self._degraded))
+            if since is not None and (missed := await self._missed_events(since)):
+                yield LiveEvents(*missed)
+            while (events := await queue.get()) is not _END:
+                yield events
         finally:
             self._listeners.discard(queue)
             if not self._listeners:
@@ -147,12 +161,12 @@ class LiveFeed:
                 changes += self._status_events(degraded)
                 if changes and self._on_change is not None:
                     self._on_change()
-                for event in changes:
-                    self._publish(event)
+                if changes:
+                    self._publish(LiveEvents(*changes))
                 quiet = 0.0 if changes else quiet + POLL_SECONDS
                 if quiet >= KEEPALIVE_SECONDS:
                     quiet = 0.0
-                    self._publish(None)
+                    self._publish(_STILL_HERE)
                 await self._wait_for_next_poll()
         except Exception:  # no caller awaits this task: clients whose streams end reconnect, which restarts it
             log.exception("live views have stopped polling")
@@ -191,17 +205,17 @@ class LiveFeed:
         changes += _events_of("group", groups, _GROUP, seen)
         return sorted(changes, key=lambda event: event.id), letters.degraded or runs.degraded or groups.degraded
 
-    def _publish(self, event: LiveEvent | None) -> None:
+    def _publish(self, events: LiveEvents) -> None:
         for queue in list(self._listeners):
-            _enqueue(queue, event)
+            _enqueue(queue, events)
 
 
-def _enqueue(queue: asyncio.Queue[LiveEvent | None], event: LiveEvent | None) -> None:
+def _enqueue(queue: asyncio.Queue[LiveEvents], events: LiveEvents) -> None:
     if queue.full():  # the client is too slow: it has to read the lists again
         while not queue.empty():
             queue.get_nowait()
-        queue.put_nowait(READ_AGAIN)
-    queue.put_nowait(event)
+        queue.put_nowait(LiveEvents(READ_AGAIN))
+    queue.put_nowait(events)
 
 
 def _degraded_event(why: str) -> LiveEvent:
@@ -245,7 +259,7 @@ async def events(
     since = _instant_from_id(last_event_id)
     await dlq.open()
     return StreamingResponse(
-        _as_sse(_seen(live.listen(since), dlq.context.scope)), media_type="text/event-stream", headers=_UNBUFFERED
+        _texts(live.listen(since), dlq.context.scope), media_type="text/event-stream", headers=_UNBUFFERED
     )
 
 
@@ -267,25 +281,23 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def _seen(events: AsyncIterator[LiveEvent | None], scope: Scope | None) -> AsyncIterator[LiveEvent | None]:
-    """The events of what is in the scope of who listens."""
-    async for event in events:
-        if scope is None or event is None or "namespace" not in event.data or _is_in(scope, event):
-            yield event
-
-
 def _is_in(scope: Scope, event: LiveEvent) -> bool:
+    """Whether the event is about something in the scope of who listens."""
+    if "namespace" not in event.data:
+        return True
     namespace = event.data["namespace"]
     if event.name != "letter":  # whose letters a group or a run is about, only their own namespace knows
         return scope.covers_whole(namespace)
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
-async def _as_sse(events: AsyncIterator[LiveEvent | None]) -> AsyncIterator[str]:
+async def _texts(polls: AsyncIterator[LiveEvents], scope: Scope | None) -> AsyncIterator[str]:
     yield ": open\n\n"
-    async for event in events:
-        if event is None:
-            yield ": still here\n\n"
-        else:
-            head = f"id: {event.id}\n" if event.id else ""
-            yield f"{head}event: {event.name}\ndata: {json.dumps(event.data)}\n\n"
+    async for events in polls:
+        if text := events.text(scope):
+            yield text
+
+
+def _as_sse(event: LiveEvent) -> str:
+    head = f"id: {event.id}\n" if event.id else ""
+    return f"{head}event: {event.name}\ndata: {json.dumps(event.data)}\n\n"

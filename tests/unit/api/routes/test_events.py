@@ -10,8 +10,17 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.api.routes.events import KEEPALIVE_SECONDS, POLL_SECONDS, LiveEvent, LiveFeed, _as_sse, _instant_from_id
+from mahavishnu.api.routes.events import (
+    KEEPALIVE_SECONDS,
+    POLL_SECONDS,
+    LiveEvent,
+    LiveEvents,
+    LiveFeed,
+    _instant_from_id,
+    _texts,
+)
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
 from tests.unit.queues import until
@@ -27,8 +36,8 @@ class Listener:
 
     async def _listen(self) -> None:
         async with aclosing(self._stream) as stream:  # type: ignore[type-var]
-            async for event in stream:
-                self.received.append(event)
+            async for events in stream:
+                self.received += events.events or (None,)
 
     async def leave(self) -> None:
         self._task.cancel()
@@ -187,18 +196,17 @@ async def test_a_change_while_missed_events_are_read_is_sent(feed: FeedHarness) 
 
 
 async def test_a_slow_client_is_told_to_read_again(feed: FeedHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_QUEUED", 10)
+    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_QUEUED", 2)
     slow = feed.live.listen()
     first = asyncio.ensure_future(anext(slow))
     quick = await feed.listener()
-    for number in range(30):
+    for number in range(5):
         await feed.elsewhere.enqueue(f"wf_{number}", {}, [], "connection reset")
-    await feed.poll()
-    first_event = await first
-    assert first_event is not None
+        await feed.poll()
+    first_polled = await first
     rest = [await anext(slow) for _ in range(2)]
     await slow.aclose()  # type: ignore[attr-defined]
-    assert ("", "many", {"of": "everything"}) in [first_event, *rest]
+    assert ("", "many", {"of": "everything"}) in [event for each in (first_polled, *rest) for event in each.events]
     assert quick.received
 
 
@@ -318,14 +326,26 @@ async def test_a_foreign_event_id_means_from_now_on(odd: str) -> None:
 
 
 async def test_events_as_server_sent_text() -> None:
-    async def events() -> AsyncIterator[LiveEvent | None]:
-        yield LiveEvent("2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"})
-        yield None
-        yield LiveEvent("", "degraded", {"detail": "away"})
+    async def polls() -> AsyncIterator[LiveEvents]:
+        yield LiveEvents(LiveEvent("2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"}))
+        yield LiveEvents()
+        yield LiveEvents(LiveEvent("", "degraded", {"detail": "away"}))
 
-    assert [text async for text in _as_sse(events())] == [
+    assert [text async for text in _texts(polls(), None)] == [
         ": open\n\n",
         'id: 2026-01-01T00:00:00.000Z\nevent: letter\ndata: {"task_id": "a\\nb"}\n\n',
         ": still here\n\n",
         'event: degraded\ndata: {"detail": "away"}\n\n',  # no id: the last one counts on
     ]
+
+
+async def test_a_text_is_made_once_for_those_who_see_the_same() -> None:
+    mine, theirs = (
+        LiveEvent("", "letter", {"namespace": "default", "queue": "default", "adapter": adapter})
+        for adapter in ("orders", "mail")
+    )
+    events, orders = LiveEvents(mine, theirs), Scope(adapters=frozenset({"orders"}))
+    assert events.text(None).count("event: letter") == 2
+    assert "orders" in events.text(orders) and "mail" not in events.text(orders)
+    assert events.text(Scope(adapters=frozenset({"orders"}))) is events.text(orders)
+    assert events.text(Scope(adapters=frozenset({"sms"}))) == ""  # and nothing is sent
