@@ -86,12 +86,13 @@ async def idle_viewers(url: str) -> AsyncIterator[None]:
 @asynccontextmanager
 async def active_viewers(url: str, took: list[float]) -> AsyncIterator[None]:
     async def look(number: int) -> None:
-        browsers = [await Browser(url, path).connect() for path in PAGES]
         await asyncio.sleep(PAUSE * number / ACTIVE)
         while True:
             for place in range(len(PAGES)):
                 start = time.perf_counter()
-                await browsers[(place + number) % len(PAGES)].ask()
+                browser = await Browser(url, PAGES[(place + number) % len(PAGES)]).connect()
+                await browser.ask()
+                await browser.close()
                 took.append(1000 * (time.perf_counter() - start))
                 await asyncio.sleep(PAUSE)
 
