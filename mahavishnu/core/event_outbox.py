@@ -2,23 +2,31 @@
 
 There is no second write beside the outcome: the records of letters and tasks are what the events are made of again,
 with the same ids. What is stored already is left out; two who look at the same time may store one event twice.
+
+A look goes back to where the former one ended. Letters that were kept locally come home with the dates that they had,
+so whoever brings them home leaves a note of the earliest one.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from mahavishnu.core.event_sources import EventSources
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_log import EventLog
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.derived_events import letter_events, task_events
-from mahavishnu.model.domain_events import OUTBOX, DeliveryMode, DomainEvent
+from mahavishnu.model.derived_events import letter_events, letter_moments, task_events
+from mahavishnu.model.domain_events import LATE, OUTBOX, DeliveryMode, DomainEvent
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Query, Sort
+from mahavishnu.model.queue_items import is_item
 from mahavishnu.stores.base import scan
+from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
 
 log = logging.getLogger("mahavishnu.events")
@@ -44,9 +52,8 @@ class Outbox:
         position = await self._log.position(OUTBOX)
         late = timedelta(seconds=_LATE_SECONDS) + 2 * self._context.limits.skew
         since = (until if position is None else position.at) - late
-        missed = self.missed_since
-        if missed is not None:
-            since = min(since, missed)
+        missed, notes = self.missed_since, await self._log.notes(LATE)
+        since = min([since, *(each.at for each in notes), *([] if missed is None else [missed])])
         count = 0
         batch: list[DomainEvent] = []
         async for event in self._events_since(since):
@@ -58,6 +65,7 @@ class Outbox:
                 batch = []
         count += await self._store_unknown(batch)
         await self._log.move(OUTBOX, 0, at=until)
+        await self._log.positions.remove(notes)  # those that came meanwhile are for the next look
         if self.missed_since == missed:
             self.missed_since = None
         return count
@@ -86,3 +94,23 @@ class Outbox:
         if missing:
             log.info("%d events were stored that had been missed", len(missing))
         return len(missing)
+
+
+async def note_arrivals(context: QueueContext, kind: Kind[Any], records: Sequence[Any]) -> None:
+    """Have the outbox look back as far as the events of these records, which come home from a local store. Raises
+    StoreError.
+    """
+    if kind not in (LETTERS, TASKS):
+        return
+    now, earliest = context.clock.now(), dict[str, datetime]()
+    for each in records:
+        if isinstance(each, DeadLetter):
+            moments = [] if is_item(each) else list(letter_moments(each).values())
+        else:
+            moments = [move.at for move in each.transitions]
+        if moments:
+            namespace = each.namespace
+            earliest[namespace] = min(earliest.get(namespace, now), *moments)
+    for namespace, at in earliest.items():
+        if at < now - timedelta(seconds=SETTLE_SECONDS):
+            await EventLog(context.in_namespace(namespace)).note(LATE, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -36,6 +36,7 @@ from mahavishnu.telemetry.tracing import make_tracing
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.stores.kind import Kind
 
 log = logging.getLogger(__name__)
 # Where letters are kept, and who is told of it, is decided when an app starts, whatever the settings say later.
@@ -163,8 +164,22 @@ def staleness_from(settings: MahavishnuSettings) -> StalenessRules:
 
 def follow_event_rules(dlq: DeadLetterQueue) -> None:
     """Have the events heard that the settings name; where they name none, nothing is made for it."""
+    follow_arrivals(dlq)
     if dlq.context.event_rules.durable_names or "domain_events" in vars(dlq):
         dlq.domain_events.sources.listen()
+
+
+def follow_arrivals(dlq: DeadLetterQueue) -> None:
+    """Have the outbox of events told of records that come home from a local store, if there is one."""
+
+    async def note(kind: Kind[Any], records: Sequence[Any]) -> None:
+        if dlq.context.event_rules.durable_outbox:
+            from mahavishnu.core.event_outbox import note_arrivals  # what has no outbox starts without it
+
+            await note_arrivals(dlq.context, kind, records)
+
+    if hasattr(dlq.store, "on_arrival"):
+        dlq.store.on_arrival = note
 
 
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
@@ -179,7 +194,7 @@ def queue_from(
 
     Without a `chain`, one is made for the first failure, which then raises InvalidInput for rules that are wrong.
     """
-    return DeadLetterQueue(
+    queue = DeadLetterQueue(
         max_size=settings.dlq_max_size,
         store=store or store_from(settings),
         clock=clock,
@@ -200,6 +215,8 @@ def queue_from(
             audit_payload_reads=settings.server.audit_payload_reads,
         ),
     )
+    follow_arrivals(queue)
+    return queue
 
 
 def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Chain | None) -> None:

@@ -229,6 +229,17 @@ class EventLog:
         before, after = await write_with_retry(self.positions, key, moved, what="the position of consumer")
         return after or before or EventPosition(key, self._context.namespace, consumer, number, now)
 
+    async def note(self, prefix: str, at: datetime) -> None:
+        """Leave a note with an instant, under a name of its own; nothing else goes under it. Raises StoreError."""
+        consumer = f"{prefix}{new_entry_id(self._clock.now())}"
+        key = position_key(self._context.namespace, consumer)
+        await write_one(self.positions, EventPosition(key, self._context.namespace, consumer, 0, at))
+
+    async def notes(self, prefix: str) -> list[EventPosition]:
+        """The notes whose names begin so."""
+        await self._context.open()
+        return [each async for each in scan(self.positions, Query()) if each.consumer.startswith(prefix)]
+
     async def hold(self, position: EventPosition, holder: str, until: datetime) -> EventPosition | None:
         """Have somebody bring events to this consumer until then, in its name; None if somebody else was quicker."""
         return await write_one(self.positions, replace(position, holder=holder, held_until=until))

@@ -140,6 +140,7 @@ class EventPosition:
 
 REMOVED = "*removed"  # the position up to which old events were removed
 OUTBOX = "*outbox"  # the position of what looks for events that nobody published
+LATE = "*late/"  # begins the names of notes for it: `at` is the earliest event of records that came home late
 
 
 def position_key(namespace: str, consumer: str) -> str:

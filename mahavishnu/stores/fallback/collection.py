@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
-from mahavishnu.stores.fallback.drain import DrainResult, drain
+from mahavishnu.stores.fallback.drain import Arrival, DrainResult, drain
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.fallback.pages import PagePosition, merge_pages
 from mahavishnu.stores.kind import LOCAL, Kind, Order, T, is_kept_locally
@@ -27,6 +27,7 @@ class StorePair(Protocol):
     primary: Store
     local: Store
     lease_watch: LeaseWatch
+    on_arrival: Arrival | None
 
     @property
     def away(self) -> StoreError | None: ...
@@ -135,7 +136,8 @@ class FallbackCollection(Generic[T]):
         except StoreUnavailable as problem:
             return DrainResult(stopped=problem)
         kept = self._kept
-        result = await drain(self.kind, self._pair.primary, self._pair.local, self._pair.lease_watch)
+        pair = self._pair
+        result = await drain(self.kind, pair.primary, pair.local, pair.lease_watch, pair.on_arrival)
         self.drained = result.waiting == 0 and kept == self._kept
         if isinstance(result.stopped, StoreMisconfigured):
             self._note_failure(result.stopped)

@@ -9,10 +9,10 @@ create says that it exists already, and the two are compared.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
@@ -28,6 +28,8 @@ from mahavishnu.stores.retained import Revision, forget_revisions, keep_former
 
 log = logging.getLogger(__name__)
 BATCH = 500
+# Told which records of a kind have arrived, before their local copies are removed: if it raises StoreError, they stay.
+Arrival: TypeAlias = Callable[[Kind[Any], Sequence[Any]], Awaitable[None]]
 _TRIES = 5  # at a record of the primary that others keep changing; the next round tries again
 
 
@@ -49,7 +51,9 @@ class DrainResult:
         )
 
 
-async def drain(kind: Kind[T], primary: Store, local: Store, watch: LeaseWatch) -> DrainResult:
+async def drain(
+    kind: Kind[T], primary: Store, local: Store, watch: LeaseWatch, arrive: Arrival | None = None
+) -> DrainResult:
     """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
     home, here = primary.collection(kind), local.collection(local_copy_kind(kind))
     total = DrainResult()
@@ -58,7 +62,7 @@ async def drain(kind: Kind[T], primary: Store, local: Store, watch: LeaseWatch) 
         page = await here.find(Query(limit=BATCH), after)
         total += DrainResult(waiting=len(page.corrupt), refused=page.corrupt)
         if page.items:
-            total += await _move(kind, primary, home, here, page.items, watch)
+            total += await _move(kind, primary, home, here, page.items, watch, arrive)
         if page.next is None or total.stopped:
             return total
         after = page.next
@@ -71,6 +75,7 @@ async def _move(
     here: Collection[LocalCopy[T]],
     items: Sequence[LocalCopy[T]],
     watch: LeaseWatch,
+    arrive: Arrival | None,
 ) -> DrainResult:
     try:
         running = await _keys_being_run(kind, home, items, watch)
@@ -111,6 +116,8 @@ async def _move(
     try:
         if arrived:
             await _make_searchable(home)
+            if arrive is not None:
+                await arrive(kind, [held.record for held in arrived])
         if kept := [held.record for held in arrived if isinstance(held.record, Revision)]:
             await _remove_of_deleted(primary, kept)
     except StoreError as problem:

@@ -20,7 +20,7 @@ from mahavishnu.model.log_events import log_event
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import FallbackCollection
-from mahavishnu.stores.fallback.drain import DrainResult
+from mahavishnu.stores.fallback.drain import Arrival, DrainResult
 from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.lease_watch import LeaseWatch
@@ -59,6 +59,7 @@ class FallbackStore(OpenClose):
         self._watch: asyncio.Task[None] | None = None
         self._draining = asyncio.Lock()
         self._last = DrainResult()
+        self.on_arrival: Arrival | None = None  # somebody who wants to know which records went home
         self.drained = 0  # records that went home, ever
         self.last_drain_seconds: float | None = None  # how long it took when some went home the last time
         self._changes = 0

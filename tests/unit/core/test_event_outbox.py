@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.domain_events import DomainEvent
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.stores.source_kinds import EVENTS
-from mahavishnu.testing import START
+from mahavishnu.model.query import Query
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.source_kinds import EVENT_POSITIONS, EVENTS, TASKS
+from mahavishnu.testing import START, FaultyStore
+from mahavishnu.testing.faults import Call
 from tests.unit.core.test_event_sources import Shop, stored
 from tests.unit.queues import NETWORK, House, fails
 
@@ -123,3 +129,78 @@ async def test_a_look_that_fails_is_taken_again(house: House) -> None:
         await app.events.publish_missed()
     away.stop()
     assert await app.events.publish_missed() == 1
+
+
+class Branch:
+    """A process without a worker, whose way to the store that all share breaks: it has a local store."""
+
+    def __init__(self, house: House, home: MemoryStore, local: MemoryStore) -> None:
+        self.way = FaultyStore(home)
+        self.store = FallbackStore(self.way, local, kinds=KINDS, clock=house.clock)
+        settings = MahavishnuSettings.model_validate({"dlq_store_url": "memory:", "events": ON})
+        self.app = MahavishnuApp(settings, store=self.store, clock=house.clock)
+        house.look_after(self.app.dlq)
+
+
+@pytest.mark.parametrize("died", [False, True])
+async def test_what_comes_home_late_is_told_by_whichever_worker_looks_then(house: House, died: bool) -> None:
+    home, local = MemoryStore(), MemoryStore()
+    branch, worker = Branch(house, home, local), Branch(house, home, MemoryStore()).app
+    await worker.events.publish_missed()
+    await branch.app.dlq.open()
+    outage = branch.way.faults.unavailable()
+    await fails(branch.app, NETWORK)
+    await branch.app.events.finish()
+    for _ in range(60):  # the worker's way is not broken: it looks all the time
+        house.clock.advance(60)
+        assert await worker.events.publish_missed() == 0
+    if died:
+        branch = Branch(house, home, local)
+    else:
+        outage.stop()
+    assert (await branch.store.drain()).waiting == 0
+    house.clock.advance(30)
+    assert await worker.events.publish_missed() == 1
+    assert [(event.name, event.task_id) for event in await stored(worker.dlq, 1)] == [("dlq.captured", "wf_1")]
+    house.clock.advance(30)
+    assert await worker.events.publish_missed() == 0
+    assert [each.consumer for each in (await home.collection(EVENT_POSITIONS).find(Query())).items] == ["*outbox"]
+
+
+async def test_a_note_of_late_records_that_comes_during_a_look_is_for_the_next_one(house: House) -> None:
+    home, local = MemoryStore(), MemoryStore()
+    branch, worker = Branch(house, home, local), Branch(house, home, MemoryStore())
+    await worker.app.events.publish_missed()
+    await branch.app.dlq.open()
+    outage = branch.way.faults.unavailable()
+    await fails(branch.app, NETWORK)
+    house.clock.advance(3600)
+    outage.stop()
+
+    async def come_home(call: Call) -> None:
+        worker.way.faults.clear()
+        assert (await branch.store.drain()).moved > 0
+
+    worker.way.faults.after("find", come_home, kind=TASKS)  # the letters have been looked at
+    assert await worker.app.events.publish_missed() == 0
+    house.clock.advance(30)
+    assert await worker.app.events.publish_missed() == 1
+
+
+async def test_records_are_noted_before_their_local_copies_are_gone(house: House) -> None:
+    home, local = MemoryStore(), MemoryStore()
+    branch, worker = Branch(house, home, local), Branch(house, home, MemoryStore()).app
+    await worker.events.publish_missed()
+    await branch.app.dlq.open()
+    outage = branch.way.faults.unavailable()
+    await fails(branch.app, NETWORK)
+    house.clock.advance(3600)
+    assert await worker.events.publish_missed() == 0
+    outage.stop()
+    outage = branch.way.faults.unavailable("write", kind=EVENT_POSITIONS)
+    assert (await branch.store.drain()).waiting > 0, "what cannot be noted stays"
+    assert await worker.events.publish_missed() == 0
+    outage.stop()
+    assert (await branch.store.drain()).waiting == 0
+    house.clock.advance(30)
+    assert await worker.events.publish_missed() == 1
