@@ -16,6 +16,7 @@ from mahavishnu import __version__
 from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
+from mahavishnu.api.namespace_paths import NamespacePaths
 from mahavishnu.api.oidc import Provider, ProviderRules
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.console import Console
@@ -162,6 +163,7 @@ def create_app(
     )
     api.add_middleware(ForgetAfterChanges, reads=api.state.console.recent)
     api.add_middleware(ProblemPages, console=api.state.console)
+    api.add_middleware(NamespacePaths)
     _document(api)
     return api
 

@@ -195,9 +195,9 @@ def _digest(token: str) -> bytes:
 
 
 async def get_own_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
-    """The queue that this API serves, as who asks sees it."""
+    """The queue that this API serves, as who asks sees it; or that of the namespace that the path names."""
     views: QueueViews = request.app.state.views
-    return views.of(request.scope["actor"])
+    return views.of(request.scope["actor"], request.scope.get("namespace"))
 
 
 class QueueViews:
@@ -205,18 +205,20 @@ class QueueViews:
 
     def __init__(self, dlq: DeadLetterQueue) -> None:
         self._dlq = dlq
-        self._views: OrderedDict[Principal, DeadLetterQueue] = OrderedDict()
+        self._views: OrderedDict[tuple[Principal | None, str], DeadLetterQueue] = OrderedDict()
 
-    def of(self, actor: Actor) -> DeadLetterQueue:
-        """The queue as the actor sees it."""
-        if (principal := actor.principal) is None:
+    def of(self, actor: Actor, namespace: str | None = None) -> DeadLetterQueue:
+        """The queue as the actor sees it; in another namespace, if one is named."""
+        key = (actor.principal, namespace or self._dlq.namespace)
+        if key == (None, self._dlq.namespace):
             return self._dlq
-        view = self._views.get(principal)
+        view = self._views.get(key)
         if view is None:
-            view = self._views[principal] = self._dlq.for_actor(principal)
+            whole = self._dlq if actor.principal is None else self._dlq.for_actor(actor.principal)
+            view = self._views[key] = whole.in_namespace(key[1])
             while len(self._views) > _MOST_VIEWS:
                 self._views.popitem(last=False)
-        self._views.move_to_end(principal)
+        self._views.move_to_end(key)
         return view
 
 

@@ -15,6 +15,7 @@ class SyncSearch(SyncFace[Search]):
 
     count = SyncMethod(_of(Search).count)
     suggest = SyncMethod(_of(Search).suggest)
+    namespaces = SyncMethod(_of(Search).namespaces)
 
 
 class SyncViews(SyncFace[Views]):

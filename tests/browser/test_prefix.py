@@ -62,6 +62,14 @@ async def test_behind_a_path_of_nginx_everything_is_found(guarded_shop: Site, op
                 await page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
                 await expect(page).to_have_url(re.compile(f"^{root}{name.lower()}"))
                 await expect(page.locator("h1")).not_to_be_empty()
+            await page.get_by_role("link", name="Namespace default").click()
+            await page.get_by_role("main").get_by_role("link", name="default").click()
+            await expect(page).to_have_url(root)
+            async with page.expect_response(f"{root}ns/eu/api/v1/events") as stream:
+                await page.goto(f"{root}ns/eu/")
+            assert (await stream.value).ok
+            await page.get_by_role("navigation", name="Pages").get_by_role("link", name="Letters").click()
+            await expect(page).to_have_url(f"{root}ns/eu/letters")
             await page.goto(f"{root}letters/late-1")
             await page.get_by_role("button", name="Resolve").click()
             await expect(page.get_by_role("status").first).to_be_visible()

@@ -15,6 +15,7 @@ from mahavishnu.api.pages import (
     letter,
     letters,
     login,
+    namespaces,
     overview,
     plugins,
     provider_login,
@@ -29,7 +30,7 @@ from mahavishnu.api.pages import (
 )
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
-PAGES = (*_OF_LETTERS, alerts, queues, tasks, workers, archive, audit, plugins, settings)
+PAGES = (*_OF_LETTERS, namespaces, alerts, queues, tasks, workers, archive, audit, plugins, settings)
 LINKS = tuple(
     page.LINK
     for page in (overview, groups, letters, runs, alerts, queues, tasks, workers, archive, audit, plugins, settings)

@@ -62,6 +62,11 @@ class Console:
         self.recent = RecentReads(dlq.clock)
         self._said = URLSafeSerializer([*reversed(keys)], salt="mahavishnu said")
 
+    @property
+    def namespace(self) -> str:
+        """The namespace that the server is for."""
+        return self._dlq.namespace
+
     async def read(
         self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
@@ -97,7 +102,8 @@ class Console:
             health=_health_for(actor, health),
             now=(now := self._dlq.clock.now()),
             as_of=recent.at if recent else now,
-            namespace=self._dlq.namespace,
+            namespace=request.scope.get("namespace") or self._dlq.namespace,
+            elsewhere="namespace" in request.scope,
             links=self._links if known else (),
             numbers=await self._numbers(request) if known and health and health.status != "down" else {},
             said=said,

@@ -74,7 +74,13 @@ class Frame:
     links: Sequence[Link]
     numbers: Mapping[str, Number]
     said: Said | None = None
+    elsewhere: bool = False  #: whether the path names the namespace
     repeatable: bool = True  #: whether its address shows it again: what answers a form is not kept up to date
+
+    @property
+    def home(self) -> str:
+        """What leads to the start page of the namespace that the server is for."""
+        return f"{self.root}../../" if self.elsewhere else self.root
 
     @property
     def form_token(self) -> str:

@@ -122,7 +122,7 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
         console.read(request, dlq, read_groups), console.read(request, dlq, _read_others)
     )
     view = replace(others.value, groups=groups.value, needs=groups.derive(needs_of))
-    if console.first_fix is not None and view.groups is not None:
+    if console.first_fix is not None and view.groups is not None and dlq.namespace == console.namespace:
         view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
     newest: Recent[Any] = groups if groups.at > others.at else others  # its texts are those that show both
     recent = replace(newest, at=min(groups.at, others.at))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
+from mahavishnu.api.auth import OwnQueue, Queue, Viewer
 from mahavishnu.api.responses import json_response, to_json
 from mahavishnu.api.routing import Router
 from mahavishnu.api.schemas import ResponseModel, fields_of
-from mahavishnu.core.queue.search import MOST_SUGGESTIONS
+from mahavishnu.core.queue.search import MOST_SUGGESTIONS, NamespaceCount
 from mahavishnu.model.query_completion import Suggestion as Completion
 
 router = Router(tag="query", prefix="/query")
@@ -34,3 +34,16 @@ async def suggest(
     """Names, and values: of fixed sets, and those that letters have, which are counted twice a minute at most."""
     found = await dlq.search.suggest(text, position, limit=limit)
     return json_response(to_json(found))
+
+
+@fields_of(NamespaceCount, "open for_people")
+class Namespace(ResponseModel):
+    """A namespace that has letters: how many are open, and how many of those nothing will run by itself."""
+
+    name: str
+
+
+@router.get("/namespaces", response_model=list[Namespace], summary="The namespaces that have letters")
+async def namespaces(dlq: OwnQueue, actor: Viewer) -> Response:
+    """Those that who asks may see; `/ns/<name>/` before a path means another one of them."""
+    return json_response(to_json(await dlq.search.namespaces()))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.query import LONGEST_TEXT, NEWEST_FIRST, Query, Sort
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.query import LONGEST_TEXT, NEWEST_FIRST, Is, Missing, Query, Sort
 from mahavishnu.model.query_completion import (
     Suggestions,
     complete_name,
@@ -20,6 +25,9 @@ if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext
 
 MOST_SUGGESTIONS, _MOST = 20, 100
+QUEUE_MARK = "@"  # in the namespace of the items of a named queue
+_OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
+_NOT_DUE = Missing("due_at")
 COUNTS_LAST = timedelta(seconds=30)  # so long is it remembered which values letters have
 
 
@@ -29,6 +37,15 @@ class LetterCount:
 
     number: int
     degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceCount:
+    """How many letters of a namespace are open, and how many of those nothing will run by itself."""
+
+    name: str
+    open: int = 0
+    for_people: int = 0
 
 
 class Search:
@@ -61,6 +78,26 @@ class Search:
         await self._context.open()
         tally = await self._context.letters.tally(query)
         return LetterCount(tally.total.count, tally.degraded)
+
+    async def namespaces(self) -> Sequence[NamespaceCount]:
+        """The namespaces that have letters, as far as they are seen, by name; and this one. Raises StoreError.
+
+        >>> [each.name for each in await dlq.search.namespaces()]  # doctest: +SKIP
+        ['default', 'eu']
+        """
+        everywhere, scope = self._context.in_namespace(ALL_NAMESPACES), self._context.scope
+        await everywhere.open()
+        every, left, waiting = await asyncio.gather(
+            *(everywhere.letters.tally(Query(where), ("namespace",)) for where in ((), (_OPEN,), (_OPEN, _NOT_DUE)))
+        )
+        named = {name or DEFAULT_NAMESPACE: name for name in every.by(0) if QUEUE_MARK not in (name or "")}
+        seen = {*named, self._context.namespace, *((scope.namespaces if scope else None) or ())} - {ALL_NAMESPACES}
+        seen = {name for name in seen if scope is None or scope.covers_namespace(name)}
+        numbers = [tally.by(0) for tally in (left, waiting)]
+        return [
+            NamespaceCount(name, *(each[named[name]].count if named.get(name, "") in each else 0 for each in numbers))
+            for name in sorted(seen)
+        ]
 
     async def suggest(self, text: str, position: int | None = None, *, limit: int = MOST_SUGGESTIONS) -> Suggestions:
         """What can stand at a position of an unfinished text, which is its end unless said otherwise.

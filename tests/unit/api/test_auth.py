@@ -29,6 +29,7 @@ ROUTES = {
     ("POST", "/api/v1/views/{name}"): ACT,
     ("DELETE", "/api/v1/views/{name}"): ACT,
     ("GET", "/api/v1/trends/hours"): VIEW,
+    ("GET", "/api/v1/query/namespaces"): VIEW,
     ("GET", "/api/v1/alerts"): VIEW,
     ("GET", "/api/v1/alerts/rules"): VIEW,
     ("POST", "/api/v1/alerts/test"): ACT,

@@ -74,7 +74,19 @@ async def everything(http: httpx.AsyncClient, queue: DeadLetterQueue) -> list[tu
     }
     filled = [re.sub(r"{(\w+)}", lambda part: known.get(part[1], "x"), path) for path in paths]
     filled += ["/api/v1/query/suggest?text=adapter:", "/api/v1/dlq?q=zebrawords", "/api/v1/audit?limit=1000"]
-    pages = ["/", "/groups", "/letters", "/runs", "/queues", "/tasks", "/workers", "/archive", "/audit"]
+    pages = [
+        "/",
+        "/namespaces",
+        "/alerts",
+        "/groups",
+        "/letters",
+        "/runs",
+        "/queues",
+        "/tasks",
+        "/workers",
+        "/archive",
+        "/audit",
+    ]
     pages += [f"/groups/{letter.fingerprint}", "/letters/zebra-1", f"/runs/{run.run_id}", "/queues/zebraqueue"]
     found: list[tuple[str, dict[str, str]]] = [
         (path, {}) for path in filled if not path.endswith("/events") and "/stream" not in path
@@ -100,9 +112,11 @@ async def test_everything_shows_the_others_to_who_sees_all(http: httpx.AsyncClie
     assert [word for word in OTHERS if word not in shown] == []
 
 
-@pytest.mark.parametrize("name", ["ann", "nora"])
+@pytest.mark.parametrize(
+    ("name", "before"), [("ann", ""), ("nora", ""), ("ann", "/ns/default"), ("nora", "/ns/default")]
+)
 async def test_nothing_outside_of_the_scope_is_shown(
-    http: httpx.AsyncClient, queue: DeadLetterQueue, name: str
+    http: httpx.AsyncClient, queue: DeadLetterQueue, name: str, before: str
 ) -> None:
     (run,) = (await queue.runs.list()).items
     letter = await queue.get_task("zebra-1")
@@ -111,7 +125,7 @@ async def test_nothing_outside_of_the_scope_is_shown(
     leaks = []
     await look_at_all_pages(http, queue)
     for path, headers in await everything(http, queue):
-        answer = await http.get(path, headers=of(name, **headers))
+        answer = await http.get(before + path, headers=of(name, **headers))
         assert answer.status_code < 500, (path, answer.text)
         asked = {word for word in OTHERS if word in path}
         told = re.sub(r"adapter(:|%3A)zebraline", "", answer.text) if name == "ann" else answer.text  # the view's text
@@ -247,3 +261,20 @@ async def test_what_is_about_the_whole_store_needs_all_of_it(queue: DeadLetterQu
         await part.domain_events.read(consumer="reader")
     names = {family.definition.name for family in await part.telemetry.collect()}
     assert "mahavishnu_dlq_size" in names and "mahavishnu_dlq_circuit_breaker_state" not in names
+
+
+async def test_who_may_see_another_namespace_finds_it_and_is_shown_and_may_do_nothing_else(
+    http: httpx.AsyncClient, queue: DeadLetterQueue
+) -> None:
+    elsewhere = queue.in_namespace("elsewhere")
+    for number in (1, 2):
+        await elsewhere.enqueue(f"hers-{number}", {}, [], ValueError("x"), "never", 0)
+    listed = (await http.get("/api/v1/query/namespaces", headers=of("nora"))).json()
+    assert listed == [{"name": "elsewhere", "open": 2, "for_people": 2}]
+    assert "hers-1" in (await http.get("/ns/elsewhere/letters", headers=of("nora", **HTML))).text
+    done = await http.post("/ns/elsewhere/api/v1/dlq/hers-1/resolve", headers=of("nora"))
+    assert done.status_code == 200, done.text
+    refused = await http.post("/ns/default/api/v1/dlq/zebra-1/resolve", headers=of("nora"))
+    assert refused.status_code in (403, 404)
+    kept = await queue.get_task("zebra-1")
+    assert kept is not None and kept.is_open
