@@ -11,6 +11,7 @@ from mahavishnu.model.errors import InvalidInput
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _LONGEST = 36_500 * _MILLISECONDS["d"]
+LONGEST_SECONDS = _LONGEST / 1000
 _WHOLE = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII)
 
 

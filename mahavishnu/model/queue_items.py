@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from mahavishnu.model import lifecycle
+from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.clock import add_time, instant, instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput
 from mahavishnu.model.ids import derived_entry_id, document_key, entry_instant, new_entry_id
@@ -264,7 +265,7 @@ def fail_item(
     else:
         letter = evolve(letter, max_retries=max(definition.deadly_failure, number))
         wait = max(definition.cooldown, retry_in or timedelta(0))
-        failed = lifecycle.fail(letter, token=token, failure=failure, now=now, retry_in=wait)
+        failed = _wait(lifecycle.fail(letter, token=token, failure=failure, now=now, retry_in=wait), now, wait)
     if failed.status is DeadLetterStatus.EXHAUSTED:
         failed = _die(failed, definition, _why_dead(letter, definition, now, dead), now)
     return evolve(failed, settled=f"failed {token}")
@@ -278,7 +279,7 @@ def recover_item(letter: DeadLetter, definition: QueueDefinition | None, now: da
     deadly = number if definition is None or is_expired(letter, now) else max(definition.deadly_failure, number)
     cooldown = definition.cooldown if definition is not None else timedelta(0)
     limited = evolve(letter, max_retries=max(deadly, letter.retry_count))
-    after = lifecycle.recover(limited, now=now, leases=1, retry_in=cooldown)
+    after = _wait(lifecycle.recover(limited, now=now, leases=1, retry_in=cooldown), now, cooldown)
     if after.status is DeadLetterStatus.EXHAUSTED:
         after = _die(after, definition, _why_dead(letter, definition, now, dead=False), now)
     return evolve(after, settled=f"{LEASE_RAN_OUT} {lease.token}")
@@ -346,6 +347,13 @@ def resurrect_item(letter: DeadLetter, now: datetime) -> DeadLetter:
         raise IllegalMove(letter.entry_id, "retry", status, "only what is dead or failed", what="item")
     fresh = lifecycle.redrive(letter, now=now)
     return evolve(fresh, reason=DlqReason.QUEUED, bound_for=None, expires_at=None, settled=None)
+
+
+def _wait(letter: DeadLetter, now: datetime, wait: timedelta) -> DeadLetter:
+    """The item that failed, with the whole of its wait: a queue may say more than letters are made to wait."""
+    if letter.status is not DeadLetterStatus.PENDING or wait <= MAX_DELAY:
+        return letter
+    return evolve(letter, due_at=add_time(instant(now), wait))
 
 
 def _why_dead(letter: DeadLetter, definition: QueueDefinition | None, now: datetime, dead: bool) -> DlqReason:

@@ -23,7 +23,7 @@ from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
 from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
-from mahavishnu.model.queues import QueueDefinition, items_namespace
+from mahavishnu.model.queues import QueueDefinition, items_namespace, require_wait
 from mahavishnu.stores.base import Cursor, Page
 
 
@@ -109,7 +109,11 @@ class NamedQueues:
         await self._require("queue.lease", queue)
         leases = await self._work.lease(queue, owner, limit, lease_seconds)
         if leases:
-            await self._context.note_read("queue.lease", f"queue:{queue}", count=len(leases), worker=owner)
+            try:
+                await self._context.note_read("queue.lease", f"queue:{queue}", count=len(leases), worker=owner)
+            except BaseException:  # the caller never hears of them
+                await self._work.give_back(leases)
+                raise
         return leases
 
     async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
@@ -139,7 +143,7 @@ class NamedQueues:
         """
         if not isinstance(error, str):
             raise InvalidInput(f"error must be text, not {error!r:.80}")
-        wait = retry_in if retry_in is None or isinstance(retry_in, timedelta) else timedelta(seconds=retry_in)
+        wait = None if retry_in is None else require_wait(retry_in)
         await self._require("queue.lease", queue)
         return self._item(await self._work.fail(queue, id, token, error, dead, wait))
 
@@ -195,9 +199,9 @@ class NamedQueues:
         """Send the items of a dead queue back to the queues that they came from, or `to` another one: each once.
 
         All of them, those with these `ids`, or those that `filters` or a `query` mean (as of lists of letters). Answers
-        how many were sent, and how many were left because they are leased or on their way; `degraded` says why not all
-        could be seen, as during an outage. Raises NoSuchQueue where the queue that an item came from is gone,
-        IllegalMove, InvalidInput and StoreError.
+        how many were sent, and how many were left because they are leased or on their way; `refused` says of others why
+        they cannot go, by id; `degraded` why not all could be seen, as during an outage. Raises NoSuchQueue where the
+        queue that an item came from is gone and none could be sent, IllegalMove, InvalidInput and StoreError.
         """
         await self._definitions.require(queue)
         return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)

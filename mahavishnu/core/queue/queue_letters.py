@@ -10,7 +10,7 @@ from datetime import timedelta
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model import queue_items as rules
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import document_key, entry_instant
 from mahavishnu.model.letter import DeadLetter
@@ -27,6 +27,7 @@ IN_ORDER = (Sort("created_at"), Sort("entry_id"))
 OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 MOST_HELD = 10_000  # leased letters that are remembered, so that their end needs not be read before it is written
 _TRIES = 50
+_MOVED_TRIES = 10
 
 
 @dataclass
@@ -144,6 +145,36 @@ class QueueLetters:
                 raise NoSuchLetter(f"{letter.queue}/{letter.entry_id}")
             current = found
         raise StoreUnavailable(f"item {letter.entry_id!r} was changed by others {_TRIES} times in a row")
+
+    async def change_if_here(
+        self,
+        letter: DeadLetter,
+        move: str,
+        decide: Callable[[DeadLetter], DeadLetter],
+        what: str | None = None,
+        by: str = "",
+    ) -> tuple[DeadLetter, DeadLetter]:
+        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at."""
+        for _ in range(_MOVED_TRIES):
+            await self._refuse_if_moved(letter, move)
+            seen = letter.bound_for
+
+            def decide_here(current: DeadLetter, seen: str | None = seen) -> DeadLetter:
+                return decide(current) if current.bound_for == seen else current
+
+            before, after = await self.change(letter, decide_here, what, by)
+            if after is not before:
+                return before, after
+            letter = after
+        raise StoreUnavailable(f"item {letter.entry_id!r} was changed by others {_MOVED_TRIES} times in a row")
+
+    async def _refuse_if_moved(self, letter: DeadLetter, move: str) -> None:
+        """Raise IllegalMove for an item that is where it was bound for, though it may not be closed here yet."""
+        if letter.bound_for is None or not (letter.is_open or rules.was_moved(letter)):
+            return
+        key = rules.moved_key(letter, self.namespace)
+        if rules.was_moved(letter) or (await self.records.get([key]))[0] is not None:
+            raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
 
     async def _delete(self, before: DeadLetter, after: DeadLetter, what: str | None, by: str) -> DeadLetter | None:
         if what is None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_intake import refuse, require_persisted
@@ -18,25 +17,25 @@ from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
     LostLease,
+    MahavishnuError,
     NoSuchQueue,
     StoreError,
-    StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
 from mahavishnu.model.lifecycle import release, renew
-from mahavishnu.model.query import Is, Query
+from mahavishnu.model.query import Is, Query, Sort
 from mahavishnu.model.queue_items import ItemLease, QueueItem
-from mahavishnu.model.queues import LONGEST_LEASE, QueueDefinition
+from mahavishnu.model.queues import QueueDefinition, require_lease_seconds
 from mahavishnu.model.tombstones import delete
 from mahavishnu.stores.base import find_pages
 
 MOST_LEASES = 500
 LONGEST_OWNER = 200
 _PAGE = 500
-_TRIES = 10
+_LEASED_PAGE = 1000
 
 
 @dataclass(eq=False, slots=True)
@@ -73,6 +72,7 @@ class QueueWork:
         self._context, self._clock = letters.context, letters.context.clock
         self._completions: Batcher[_Completion] = Batcher(self._write_completed)
         self._lines: dict[tuple[asyncio.AbstractEventLoop, str], _Line] = {}
+        self._given_back: set[asyncio.Task[None]] = set()  # they go on though nobody may wait for them
 
     async def require(self, queue: str) -> QueueDefinition:
         """The definition of a queue whose items are here. Raises NoSuchQueue and InvalidInput."""
@@ -90,7 +90,7 @@ class QueueWork:
         if type(limit) is not int or not 1 <= limit <= MOST_LEASES:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_LEASES}, not {limit!r:.80}")
         if seconds is not None:
-            _require_seconds(seconds)
+            require_lease_seconds(seconds)
         await self._context.open()
         loop = asyncio.get_running_loop()
         request = _LeaseRequest(owner, limit, seconds, loop.create_future())
@@ -98,7 +98,12 @@ class QueueWork:
         line.waiting.append(request)
         if line.server is None or line.server.done():
             line.server = loop.create_task(self._serve(queue, line))
-        return await request.future
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            if not request.future.cancelled() and request.future.exception() is None:  # it was answered just before
+                await self.give_back(request.future.result())
+            raise
 
     async def _serve(self, queue: str, line: _Line) -> None:
         while line.waiting:
@@ -119,21 +124,30 @@ class QueueWork:
         definition = await self.require(queue)
         got: dict[_LeaseRequest, list[ItemLease]] = {each: [] for each in batch}
         recovered, left = False, set[str]()  # keys of items that cannot be lent here: those behind them can
-        while places := [each for each in batch for _ in range(each.limit - len(got[each])) if not each.future.done()]:
-            due = await self._find_due(queue, len(places), left)
-            if not due and not recovered:  # perhaps a worker has died
-                recovered = True
-                if await self.recover(queue):
-                    continue
-            if not due:
-                break
-            lost = await self._lend_some(due, places, definition, got, left)
-            if len(due) < len(places) and not lost:
-                break
+        problem: MahavishnuError | None = None
+        try:
+            while places := [
+                each for each in batch for _ in range(each.limit - len(got[each])) if not each.future.done()
+            ]:
+                due = await self._find_due(queue, len(places), left)
+                if not due and not recovered:  # perhaps a worker has died
+                    recovered = True
+                    if await self.recover(queue, first_only=True):
+                        continue
+                if not due:
+                    break
+                lost = await self._lend_some(due, places, definition, got, left)
+                if len(due) < len(places) and not lost:
+                    break
+        except MahavishnuError as error:  # what is leased by now has to be known to somebody
+            problem = error
         for each, leases in got.items():
             if each.future.done() and leases:  # it was cancelled while this was written
-                await self._give_back(leases)
-            resolve(each.future, leases)
+                await self.give_back(leases)
+            if problem is None or leases:
+                resolve(each.future, leases)
+        if problem is not None:
+            raise problem
 
     async def _find_due(self, queue: str, limit: int, left: Collection[str]) -> list[DeadLetter]:
         """The first items that can be leased, so many at most, but for those `left` and what cannot be read."""
@@ -194,6 +208,13 @@ class QueueWork:
             )
         return lost
 
+    async def give_back(self, leases: Sequence[ItemLease]) -> None:
+        """Have others lease what nobody waits for any more; this goes on if the caller is cancelled meanwhile."""
+        task = asyncio.create_task(self._give_back(leases))
+        self._given_back.add(task)
+        task.add_done_callback(self._given_back.discard)
+        await asyncio.shield(task)
+
     async def _give_back(self, leases: Sequence[ItemLease]) -> None:
         for each in leases:
             try:
@@ -204,13 +225,24 @@ class QueueWork:
             except (StoreError, IllegalMove) as problem:  # its lease runs out
                 log.warning("an item that nobody waited for any more could not be given back: %s", problem)
 
-    async def recover(self, queue: str) -> int:
-        """Take items from workers whose leases ran out. Returns how many."""
+    async def recover(self, queue: str, *, first_only: bool = False) -> int:
+        """Take items from workers whose leases ran out. Returns how many.
+
+        `first_only` looks only at those of many leases that end first.
+        """
         taken = 0
         where = (self._letters.where(queue), Is("status", (DeadLetterStatus.RETRYING,)))
-        page = await self._letters.records.find(Query(where, limit=1000))
-        self._context.lease_watch.look(page.items)
-        gone = [each for each in page.items if not self._context.lease_watch.may_be_run(each, self._clock.now())]
+        leased = Query(where, (Sort("due_at"), Sort("entry_id")), _LEASED_PAGE)
+        async for page in find_pages(self._letters.records, leased):
+            taken += await self._recover_some(queue, page.items)
+            if first_only:
+                break
+        return taken
+
+    async def _recover_some(self, queue: str, leased: Sequence[DeadLetter]) -> int:
+        taken = 0
+        self._context.lease_watch.look(leased)
+        gone = [each for each in leased if not self._context.lease_watch.may_be_run(each, self._clock.now())]
         definition = await self._find(queue) if gone else None
         for letter in gone:
             before, after = await self._letters.change(
@@ -301,7 +333,7 @@ class QueueWork:
         if seconds is None:
             definition = await self._find(queue)
             seconds = definition.lease_seconds if definition else letter.lease.seconds if letter.lease else None
-        length = timedelta(seconds=_require_seconds(seconds))
+        length = timedelta(seconds=require_lease_seconds(seconds))
 
         def decide(current: DeadLetter) -> DeadLetter:
             now = self._clock.now()
@@ -319,7 +351,7 @@ class QueueWork:
         letter = await self._letters.get(queue, id)
         subject = f"letter:{letter.key}"
         async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
-            before, after = await self._change_if_here(
+            before, after = await self._letters.change_if_here(
                 letter, "retry", lambda each: rules.resurrect_item(each, self._clock.now())
             )
             act.add_change({"status": str(before.status)}, {"status": str(after.status)})
@@ -336,38 +368,8 @@ class QueueWork:
                 raise IllegalMove(id, "drop", "active", f"{current.lease.owner} has leased it", what="item")
             return delete(current, now=self._clock.now(), by=by)
 
-        before, _ = await self._change_if_here(letter, "drop", decide, notes or "dropped by a person", by)
+        before, _ = await self._letters.change_if_here(letter, "drop", decide, notes or "dropped by a person", by)
         return before
-
-    async def _change_if_here(
-        self,
-        letter: DeadLetter,
-        move: str,
-        decide: Callable[[DeadLetter], DeadLetter],
-        what: str | None = None,
-        by: str = "",
-    ) -> tuple[DeadLetter, DeadLetter]:
-        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at."""
-        for _ in range(_TRIES):
-            await self._refuse_if_moved(letter, move)
-            seen = letter.bound_for
-
-            def decide_here(current: DeadLetter, seen: str | None = seen) -> DeadLetter:
-                return decide(current) if current.bound_for == seen else current
-
-            before, after = await self._letters.change(letter, decide_here, what, by)
-            if after is not before:
-                return before, after
-            letter = after
-        raise StoreUnavailable(f"item {letter.entry_id!r} was changed by others {_TRIES} times in a row")
-
-    async def _refuse_if_moved(self, letter: DeadLetter, move: str) -> None:
-        """Raise IllegalMove for an item that is where it was bound for, though it may not be closed here yet."""
-        if letter.bound_for is None or not (letter.is_open or rules.was_moved(letter)):
-            return
-        key = rules.moved_key(letter, self._letters.namespace)
-        if rules.was_moved(letter) or (await self._letters.records.get([key]))[0] is not None:
-            raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
 
     async def _after(self, before: DeadLetter, after: DeadLetter) -> None:
         """Tell what became of an item, and move it on if it died."""
@@ -376,10 +378,3 @@ class QueueWork:
         self._letters.announce_failure(before, after)
         if after.bound_for is not None and after.is_open:
             await self._end(after)
-
-
-def _require_seconds(seconds: Any) -> float:
-    most = LONGEST_LEASE.total_seconds()
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= most:
-        raise InvalidInput(f"lease_seconds must be a number from 0.001 to {most:g}, not {seconds!r:.80}")
-    return float(seconds)

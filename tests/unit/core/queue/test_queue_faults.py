@@ -1,0 +1,132 @@
+"""What may come between a worker and its lease, and items that cannot go where somebody sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.queue import queue_work
+from mahavishnu.model.errors import InvalidInput, NoSuchQueue, StoreUnavailable
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, turn
+from mahavishnu.testing.faults import Call
+from tests.unit.queues import House
+
+
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_lease_that_is_cancelled_at_any_moment_is_nobodys(ticks: int) -> None:
+    """Also if it was written, and its caller gave up before hearing of it."""
+    queues = DeadLetterQueue(store=MemoryStore()).queues
+    await queues.create("q")
+    await queues.produce("q", 1)
+    asking = asyncio.create_task(queues.lease("q", "w"))
+    for _ in range(ticks):
+        await turn()
+    asking.cancel()
+    try:
+        leases = await asking
+    except asyncio.CancelledError:
+        leases = []
+    if not leases:
+        (again,) = await queues.lease("q", "w2")
+        assert again.item.failure_count == 0
+
+
+async def test_what_was_leased_before_the_store_failed_is_told(house: House) -> None:
+    queue = house.queue()
+    await queue.queues.create("q")
+    for number in range(2):
+        await queue.queues.produce("q", number)
+    store = queue.store
+    assert isinstance(store, FaultyStore)
+    other = house.queue()
+    stolen = False
+
+    async def steal(call: Call) -> None:
+        nonlocal stolen
+        if not stolen:
+            stolen = True
+            await other.queues.lease("q", "thief")
+            store.faults.before("find", fail, kind=LETTERS)
+
+    async def fail(call: Call) -> None:
+        raise StoreUnavailable("away")
+
+    store.faults.before("write", steal, kind=LETTERS)
+    (lease,) = await queue.queues.lease("q", "w", limit=2)
+    store.faults.clear()
+    await queue.queues.complete("q", lease.item.id, lease.token)
+
+
+async def test_a_lease_that_ended_is_found_among_many_that_last(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_work, "_LEASED_PAGE", 3)
+    queues = house.queue().queues
+    await queues.create("q", retry={"attempts": 3})
+    for number in range(8):
+        await queues.produce("q", number)
+    await queues.lease("q", "w", limit=7, lease_seconds=3600)
+    (short,) = await queues.lease("q", "w2", lease_seconds=10)
+    house.clock.advance(11)
+    (again,) = await queues.lease("q", "w3")
+    assert (again.item.id, again.item.failure_count) == (short.item.id, 1)
+    house.clock.advance(3600)
+    assert (await queues.maintain())["recovered"] == 8  # on several pages
+
+
+@pytest.mark.parametrize("wait", ["soon", float("nan"), float("inf"), -1, True, timedelta(days=99_999)])
+async def test_a_wait_that_cannot_be_is_refused(house: House, wait: Any) -> None:
+    queues = house.queue().queues
+    await queues.create("q", retry={"attempts": 3})
+    made = await queues.produce("q", 1)
+    (lease,) = await queues.lease("q", "w")
+    with pytest.raises(InvalidInput, match="retry_in"):
+        await queues.retry("q", made.id, lease.token, retry_in=wait)
+    assert (await queues.item("q", made.id)).is_leased
+
+
+async def test_a_cooldown_may_be_longer_than_letters_are_made_to_wait(house: House) -> None:
+    queues = house.queue().queues
+    await queues.create("q", retry={"attempts": 9, "cooldown": "30d"}, lease_timeout="10s")
+    await queues.produce("q", 1)
+    (lease,) = await queues.lease("q", "w")
+    failed = await queues.retry("q", lease.item.id, lease.token)
+    assert failed.next_retry_at == house.clock.now() + timedelta(days=30)
+    house.clock.advance(30 * 86400)
+    (lease,) = await queues.lease("q", "w")
+    house.clock.advance(11)
+    assert (await queues.maintain())["recovered"] == 1
+    left = await queues.item("q", lease.item.id)
+    assert left.next_retry_at == house.clock.now() + timedelta(days=30)
+
+
+async def test_nothing_is_sent_to_a_queue_that_is_elsewhere(house: House) -> None:
+    queues = house.queue().queues
+    await queues.create("q")
+    await queues.create("elsewhere", kind="external")
+    made = await queues.produce("q", 1)
+    with pytest.raises(InvalidInput, match="'elsewhere' is external"):
+        await queues.redrive("q", to="elsewhere")
+    assert (await queues.item("q", made.id)).status == "pending"
+
+
+async def test_one_item_that_cannot_go_back_keeps_no_other(house: House) -> None:
+    queues = house.queue().queues
+    await queues.create("dead")
+    for name in ("gone", "there"):
+        await queues.create(name, dead_queue="dead")
+        await queues.produce(name, name)
+        (lease,) = await queues.lease(name, "w")
+        await queues.retry(name, lease.item.id, lease.token)
+    await queues.delete("gone")
+    first, _ = (await queues.items("dead")).items
+    done = await queues.redrive("dead")
+    assert (done["redriven"], done["skipped"]) == (1, 0)
+    assert done["refused"] == {first.id: "there is no queue 'gone'; create it first"}
+    assert [each.payload for each in (await queues.items("there")).items] == ["there"]
+    with pytest.raises(NoSuchQueue):  # none can go
+        await queues.redrive("dead")
