@@ -160,6 +160,9 @@ async def redrive(request: Request, dlq: Queue, actor: Operator, queue: str, for
     text = f"{plural(result['redriven'], 'item')} sent back."
     if result["skipped"]:
         text += f" {plural(result['skipped'], 'other')} left: leased, or on their way."
+    if result["refused"]:
+        why = next(iter(result["refused"].values()))
+        text += f" {plural(len(result['refused']), 'item')} could not be sent: {why}."
     if result["degraded"]:
         text += f" Some could not be seen: {result['degraded']}."
     return console_of(request).go(request, _path(name), Said(text, "good" if result["redriven"] else "act"))

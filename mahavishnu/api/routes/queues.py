@@ -198,6 +198,7 @@ class RedriveResult(ResponseModel):
 
     redriven: int
     skipped: int
+    refused: dict[str, str]
     degraded: str | None
 
 

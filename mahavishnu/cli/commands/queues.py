@@ -9,7 +9,16 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation
 from mahavishnu.cli.options import Every, Limit, Reason, Session, session_of
-from mahavishnu.cli.output import AsJson, brief, count_of, print_block, print_json, print_line, print_table
+from mahavishnu.cli.output import (
+    AsJson,
+    brief,
+    count_of,
+    print_block,
+    print_json,
+    print_line,
+    print_notice,
+    print_table,
+)
 from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
@@ -306,6 +315,8 @@ def redrive(
             return
         left = f", {done['skipped']} left: leased, or on their way" if done["skipped"] else ""
         print_line(f"{count_of(done['redriven'], 'item')} sent back{left}")
+        for id, why in done["refused"].items():
+            print_notice(f"{id} was not sent: {why}")
 
     run_conversation(_session(context, project), converse)
 

@@ -14,9 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
+from mahavishnu.core.queue.queue_intake import require_persisted
 from mahavishnu.core.queue.queue_letters import IN_ORDER, OPEN, QueueLetters, log
 from mahavishnu.model import queue_items as rules
-from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import (
+    IllegalMove,
+    InvalidInput,
+    MahavishnuError,
+    NoSuchLetter,
+    NoSuchQueue,
+    StoreUnavailable,
+)
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
@@ -143,11 +151,13 @@ class QueueMoves:
     ) -> dict[str, Any]:
         """Send items back to the queues that they came from, or to another one; each once, with no failure counted.
 
+        Of all items, one that cannot go keeps no other one here: `refused` says why, unless none can go, which raises.
         `degraded` says why there may be items that were not seen.
         """
         if to is not None:
-            await self.definitions.require(to)
+            require_persisted(await self.definitions.require(to))
         sent, skipped, degraded = 0, 0, None
+        refused: dict[str, MahavishnuError] = {}
         async with self.letters.context.audit.record("queue.redrive", f"queue:{queue}", by=by, reason=notes) as act:
             if ids is not None:
                 chosen = [await self.letters.get(queue, each) for each in ids]
@@ -161,10 +171,19 @@ class QueueMoves:
                 async for page in find_pages(self.letters.records, query):
                     degraded = degraded or page.degraded
                     for letter in page.items:
-                        done = rules.is_redrivable(letter) and await self._send(letter, to)
+                        try:
+                            done = rules.is_redrivable(letter) and await self._send(letter, to)
+                        except (InvalidInput, NoSuchQueue) as problem:
+                            refused[letter.entry_id] = problem
+                            continue
                         sent, skipped = sent + done, skipped + (not done)
+                if refused and not sent:
+                    raise next(iter(refused.values()))
+            told = {each: str(problem) for each, problem in refused.items()}
             act.add(redriven=sent, skipped=skipped, **({"degraded": degraded} if degraded else {}))
-        return {"redriven": sent, "skipped": skipped, "degraded": degraded}
+            if told:
+                act.add(refused=told)
+        return {"redriven": sent, "skipped": skipped, "refused": told, "degraded": degraded}
 
     async def _send(self, letter: DeadLetter, to: str | None) -> bool:
         target = to or letter.source.queue
@@ -172,7 +191,7 @@ class QueueMoves:
             raise InvalidInput(f"item {letter.entry_id!r} came from no other queue: name the one that it is to go to")
         if target == letter.queue:
             raise InvalidInput(f"item {letter.entry_id!r} is in queue {target!r} already")
-        await self.definitions.require(target)  # raises where the source queue is gone
+        require_persisted(await self.definitions.require(target))  # raises where the source queue is gone
 
         def decide(current: DeadLetter) -> DeadLetter:
             if not rules.is_redrivable(current):

@@ -24,7 +24,9 @@ async def test_a_queue_over_http(api: ApiHarness) -> None:
     assert (await api.get("/queues/q/items")).json() == []
     (moved,) = (await api.get("/queues/dead/items")).json()
     assert (moved["source_id"], moved["source_queue"], moved["reason"]) == (item["id"], "q", "queue_item_dead")
-    assert (await api.post("/queues/dead/redrive")).json() == {"redriven": 1, "skipped": 0, "degraded": None}
+    assert (await api.post("/queues/dead/redrive")).json() == {
+        "redriven": 1, "skipped": 0, "refused": {}, "degraded": None,
+    }  # fmt: skip
     (back,) = (await api.get("/queues/q/items", params={"status": "pending"})).json()
     assert (await api.get("/queues/q")).json()["status_breakdown"]["pending"] == 1
     (lease,) = (await api.post("/queues/q/lease", {"worker": "w"})).json()

@@ -173,7 +173,7 @@ async def test_a_redrive_during_an_outage_says_that_it_does_not_see_everything(h
     assert [each.payload for each in (await outage.queue.queues.items("S")).items] == ["here"]
     outage.primary.faults.clear()
     await outage.store.drain()
-    assert await outage.queue.queues.redrive("D") == {"redriven": 1, "skipped": 0, "degraded": None}
+    assert await outage.queue.queues.redrive("D") == {"redriven": 1, "skipped": 0, "refused": {}, "degraded": None}
     assert {each.payload for each in (await outage.queue.queues.items("S")).items} == {"here", "at home"}
 
 
