@@ -102,10 +102,13 @@ class ArchivedLetter:
         return replace(made, export=there.export if made.has_same_content(there) else None)
 
     def over_alone(self, there: ArchivedLetter) -> ArchivedLetter:
-        """The same for a former letter that goes by itself, whatever an earlier copy of it had as former ones.
+        """The same for a former letter that goes by itself: a copy of a later state of it stays as it is.
 
-        It was taken out of the archive since, so that they are in the history, or have copies of their own.
+        Of what it succeeded itself, an earlier copy has nothing to be kept: it was taken out of the archive since, so
+        that this is in the history, or has copies of its own.
         """
+        if there.is_intact() and there.read_letter().updated_at > self.read_letter().updated_at:
+            return there
         return self.over(replace(there, former=()))
 
     def is_intact(self) -> bool:

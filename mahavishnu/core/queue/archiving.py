@@ -43,7 +43,7 @@ from mahavishnu.model.retention import (
 )
 from mahavishnu.model.tombstones import retire
 from mahavishnu.stores.archived import ArchivedLetter
-from mahavishnu.stores.base import Collection, Result, home_of, is_same_version, pages, scan
+from mahavishnu.stores.base import Collection, home_of, is_same_version, pages, scan
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import forget_found_revisions
@@ -188,11 +188,8 @@ class Archiving:
                     if not is_same_version(move.letter, now)
                 }
             old = await self._history.get(list(former))
-            at_keys = await self._letters.get([move.letter.key for move in moves])
             return {
-                each.entry_id
-                for each, now, at_key in zip(former.values(), old, at_keys, strict=True)
-                if not is_same_version(each, now) or _has_its_key(each, at_key)
+                each.entry_id for each, now in zip(former.values(), old, strict=True) if not is_same_version(each, now)
             }
 
         async def spare(there: Sequence[ArchivedLetter]) -> set[str]:
@@ -264,8 +261,3 @@ class Archiving:
         self._counts["letters"] += len(moves)
         self._counts["former"] += sum(len(move.former) for move in moves)
         self._counts["revisions"] += sum(len(move.revisions) for move in moves)
-
-
-def _has_its_key(former: FormerLetter, at_key: Result[DeadLetter]) -> bool:
-    """Whether it is no former letter, but a state of the one that has the key."""
-    return isinstance(at_key, DeadLetter) and at_key.entry_id == former.entry_id

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_reads import read_case
+from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.kinds import HISTORY
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import Killed, kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
@@ -100,32 +103,33 @@ async def test_each_failure_is_in_one_place(tmp_path: Path, story: str, moment: 
     assert await kill_at_each_call("memory", tmp_path, moment, prepare, die, check) > 5
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_an_earlier_state_that_a_capture_left_in_the_history_takes_nothing_away(
-    tmp_path: Path, moment: str
-) -> None:
-    """The capture that would have succeeded the letter died after its first write; the letter then went on."""
+async def end(call: Call) -> None:
+    raise Killed
 
+
+async def leave_earlier_state(house: House, queue: DeadLetterQueue) -> DeadLetter:
+    """A capture dies after its first write, which puts the letter into the history; the letter goes on."""
+    await fail(queue)
+    dying = house.queue()
+    await dying.open()
+    dying.store.faults.after("write", end, kind=HISTORY)  # type: ignore[attr-defined]
+    with pytest.raises(Killed):
+        await dying.enqueue("wf", {}, [], "boom", max_retries=0)
+    house.kill(dying)
+    assert len([each async for each in scan(queue.store.collection(HISTORY), Query())]) == 1
+    house.clock.advance(1)
+    await queue.letters.redrive("wf")
+    await queue.letters.resolve("wf")
+    house.clock.advance(1)
+    return await letter_of(queue, "wf")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_an_earlier_state_in_the_history_takes_nothing_away(tmp_path: Path, moment: str) -> None:
     async def prepare(house: House) -> DeadLetter:
         queue = house.queue(retention=RULES)
         await queue.open()
-        await fail(queue)
-        dying = house.queue()
-        await dying.open()
-
-        async def end(call: Call) -> None:
-            raise Killed
-
-        dying.store.faults.after("write", end, kind=HISTORY)  # type: ignore[attr-defined]
-        with pytest.raises(Killed):
-            await dying.enqueue("wf", {}, [], "boom", max_retries=0)
-        house.kill(dying)
-        assert len([each async for each in scan(queue.store.collection(HISTORY), Query())]) == 1
-        house.clock.advance(1)
-        await queue.letters.redrive("wf")
-        await queue.letters.resolve("wf")
-        house.clock.advance(1)
-        return await letter_of(queue, "wf")
+        return await leave_earlier_state(house, queue)
 
     async def die(queue: DeadLetterQueue) -> None:
         queue.context.retention = RULES
@@ -140,3 +144,21 @@ async def test_an_earlier_state_that_a_capture_left_in_the_history_takes_nothing
         await sound(queue)
 
     assert await kill_at_each_call("memory", tmp_path, moment, prepare, die, check) > 5
+
+
+async def test_an_earlier_state_that_stays_longer_than_the_tombstone_takes_nothing_away(house: House) -> None:
+    queue = house.queue(retention=replace(RULES, history_days=None), tombstone_days=1)
+    await queue.open()
+    letter = await leave_earlier_state(house, queue)
+    dying = house.queue(retention=queue.context.retention)
+    await dying.open()
+    dying.store.faults.after("write", end, kind=LETTERS)  # type: ignore[attr-defined]
+    with pytest.raises(Killed):
+        await archive(dying)
+    house.kill(dying)
+    house.clock.advance(timedelta(days=3))
+    assert await Ledger(queue.context).fold() == 1
+    queue.context.retention = RULES
+    await archive(queue)
+    assert await places(queue) == {letter.entry_id: ["archive"]}
+    assert (await queue.archive.show("wf")).letter == letter

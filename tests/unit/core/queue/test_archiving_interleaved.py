@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.model.errors import MahavishnuError
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.retained import keep_former
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import House, sound
@@ -42,6 +44,7 @@ class Case:
         self.folder = folder
         self.told: set[str] = set()
         self.deleted: set[str] = set()
+        self.states: dict[str, datetime] = {}  # the latest state of a letter, for what has to be archived as it is
         self.may_be_twice = False
 
     async def fail(self, queue: DeadLetterQueue, end: str = "fail") -> str:
@@ -128,6 +131,7 @@ class Case:
             places.setdefault(former.entry_id, []).append("history")
         for line in (await queue.archive.list(1000)).items:
             case = read_case(line)
+            assert case.letter.updated_at >= self.states.get(case.letter.entry_id, case.letter.updated_at), "set back"
             places.setdefault(case.letter.entry_id, []).append("archive")
             for each in case.former:
                 places.setdefault(each.entry_id, []).append(f"archive of {case.letter.entry_id}")
@@ -172,6 +176,25 @@ async def test_a_former_letter_goes_by_itself_and_with_its_successor(case: Case,
     # Who archives it by itself and dies just after the other has removed it leaves a copy that nobody knows of.
     case.may_be_twice = dying == 1
     assert await case.in_every_order(prepare, archive, archive, dying=dying, rules=(LONE, RULES), most=5000) > 10
+
+
+async def test_an_archiver_and_one_who_finds_an_earlier_state_in_the_history(case: Case) -> None:
+    """A capture that died after its first write has left it there; the letter went on, and has its key."""
+
+    async def prepare(queue: DeadLetterQueue) -> None:
+        entry_id = await case.fail(queue)
+        (letter,) = await queue.context.letters.records.get(["wf"])
+        assert isinstance(letter, DeadLetter)
+        await keep_former(queue.store.collection(HISTORY), FormerLetter.of(letter))
+        await queue.letters.redrive("wf")
+        await queue.letters.resolve("wf")
+        (letter,) = await queue.context.letters.records.get(["wf"])
+        assert isinstance(letter, DeadLetter)
+        case.states = {entry_id: letter.updated_at}
+        case.house.clock.advance(1)
+
+    stops = [*STOPS, ("get", LETTERS), ("get", HISTORY)]
+    assert await case.in_every_order(prepare, archive, archive, stops, rules=(LONE, RULES), most=5000) > 5
 
 
 @pytest.mark.prove
