@@ -90,6 +90,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "list": "letters.list_letters",
             "show": "letters.show",
             "reveal": "secrets.reveal",
+            "encrypt": "secrets.encrypt",
             "revisions": "letters.revisions",
             "restore": "letters.restore",
             "stats": "letters.stats",

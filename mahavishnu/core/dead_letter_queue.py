@@ -132,13 +132,13 @@ class DeadLetterQueue:
     intake = cached_property(lambda self: services.make_intake(self.context))
     processing = cached_property(lambda self: services.make_processing(self))
     archive = cached_property(lambda self: services.make_archive(self.context))
+    encryption = cached_property(lambda self: services.make_encryption_renewal(self.context))
     dashboard = cached_property(lambda self: services.make_dashboard(self.context))
     integrity = cached_property(lambda self: services.make_integrity(self.context))
     replies = cached_property(lambda self: services.make_replies(self.context))
     telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
-
     # --- open and close
 
     @property

@@ -34,6 +34,7 @@ from mahavishnu.core.sync_services import (
     SyncDashboard,
     SyncDeletion,
     SyncDomainEvents,
+    SyncEncryption,
     SyncIntegrity,
     SyncNamedQueues,
 )
@@ -181,6 +182,9 @@ class SyncQueue(SyncFace[DeadLetterQueue]):
     workers = cached_property(lambda self: SyncWorkers(self.calls, lambda: self.service.workers, "dlq.workers."))
     deletion = cached_property(lambda self: SyncDeletion(self.calls, lambda: self.service.deletion, "dlq.deletion."))
     archive = cached_property(lambda self: SyncArchive(self.calls, lambda: self.service.archive, "dlq.archive."))
+    encryption = cached_property(
+        lambda self: SyncEncryption(self.calls, lambda: self.service.encryption, "dlq.encryption.")
+    )
     dashboard = cached_property(
         lambda self: SyncDashboard(self.calls, lambda: self.service.dashboard, "dlq.dashboard.")
     )

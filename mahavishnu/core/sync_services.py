@@ -8,6 +8,7 @@ from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.deletion import Deletion
+from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
 from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.sync_methods import SyncFace, SyncMethod, one_by_one
@@ -43,6 +44,13 @@ class SyncArchive(SyncFace[Archive]):
     def export(self, after: int, upto: int, form: str = "jsonl") -> Generator[str, None, None]:
         """Archived letters of these steps, each as one line of JSON or of CSV."""
         yield from one_by_one(self.calls, "dlq.archive.export", self.service.export(after, upto, form))
+
+
+class SyncEncryption(SyncFace[EncryptionRenewal]):
+    """`dlq.encryption`."""
+
+    renew = SyncMethod(_of(EncryptionRenewal).renew)
+    renew_all = SyncMethod(_of(EncryptionRenewal).renew_all)
 
 
 class SyncDashboard(SyncFace[Dashboard]):

@@ -224,6 +224,7 @@ class AttemptRunner:
         )
         if isinstance(error, StepExhausted):  # nothing is run until a person has sent it back
             assessment = replace(assessment, hopeless=True)
+        failure = self._context.letter_factory.encryption.mask_in(failure, letter)
         return replace(attempt, assessment=replace(assessment, failure=failure))
 
     # --- settle, announce

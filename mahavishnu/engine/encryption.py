@@ -12,10 +12,12 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from mahavishnu.engine.error_masks import mask_failure
 from mahavishnu.engine.payload import is_secret
 from mahavishnu.model.encrypted_values import (
     ENCRYPTED,
@@ -25,11 +27,14 @@ from mahavishnu.model.encrypted_values import (
     decrypt_texts,
     decrypt_values,
     encrypt_values,
+    renew_values,
+    texts_under,
     with_plain_values,
 )
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json, pointer_step
-from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter import DeadLetter, L, evolve
+from mahavishnu.model.letter_parts import Failure
 
 _KEY_BYTES, _NONCE_BYTES, _MARK_BYTES = 32, 12, 16
 _KIND = f'"{ENCRYPTED}"'
@@ -90,6 +95,32 @@ class Encryption:
         if kinds == types.value and value == payload.shared_value:
             return payload, types
         return Json.of(value), Json.of(kinds)
+
+    def renew(self, payload: Json, types: Json) -> tuple[Json, Json]:
+        """A payload and its types with all that is secret encrypted by the key that encrypts now: what another key has
+        encrypted, and what stands there in clear. Raises CannotRestore for what no known key has encrypted.
+        """
+        if self.keys and _KIND in types.text:
+            value = renew_values(payload.value, types.value, self._decrypt_at, self._encryptor)
+            payload = payload if value == payload.shared_value else Json.of(value)
+        return self.encrypt(payload, types)
+
+    def renew_untyped(self, value: Json) -> Json:
+        """The same for what has no types beside it: what looks encrypted is taken for that."""
+        if value.text[0] not in "{[":
+            return value
+        kinds = {path: ENCRYPTED for path in _encrypted_paths(value.shared_value)}
+        return self.renew(value, Json.of(kinds))[0]
+
+    def renew_letter(self, letter: L) -> L:
+        """The letter with all that is secret encrypted by the key that encrypts now; itself if it is. See `renew`."""
+        payload, types = self.renew(letter.payload, letter.payload_types)
+        labels, captured = self.renew_untyped(letter.labels), letter.captured_task
+        if captured is not None and (fresh := self.renew_untyped(captured)).text != captured.text:
+            letter = evolve(letter, captured_task=fresh, captured_digest=fresh.digest)
+        if payload is letter.payload and types is letter.payload_types and labels is letter.labels:
+            return letter
+        return evolve(letter, payload=payload, payload_types=types, labels=labels)
 
     def encrypt_labels(self, labels: Json, former: Json | None = None) -> Json:
         """Metadata with what is secret encrypted. It has no types: what looks encrypted there is taken for that."""
@@ -153,15 +184,30 @@ class Encryption:
         except CannotRestore:
             return letter
 
+    def mask_in(self, failure: Failure, letter: DeadLetter) -> Failure:
+        """The failure of a run of this letter, with masks where it quotes values that the letter has encrypted."""
+        if not self.fields:
+            return failure
+        plain = self.readable_letter(letter)
+        secrets = [*texts_under(plain.payload.shared_value, self._is_secret)]
+        with suppress(CannotRestore):
+            secrets += texts_under(self.decrypt_labels(letter.labels).shared_value, self._is_secret)
+        return mask_failure(failure, secrets)
+
     def _is_secret(self, name: str) -> bool:
         return is_secret(name, self.fields)
+
+    @cached_property
+    def _ciphers(self) -> Mapping[str, Any]:
+        """What encrypts and decrypts, by the id of its key."""
+        return {name: _library()(_derived(key, b"encrypt")) for name, key in self.keys.items()}
 
     @cached_property
     def _encryptor(self) -> Encryptor:
         key = self.key_id
         assert key is not None  # there are fields, so there are keys
         marking = _derived(next(iter(self.keys.values())), b"mark")
-        cipher = _library()(_derived(self.keys[key], b"encrypt"))
+        cipher = self._ciphers[key]
 
         def mark(text: str) -> str:
             return hmac.digest(marking, text.encode(), "sha256")[:_MARK_BYTES].hex()
@@ -174,8 +220,7 @@ class Encryption:
         return Encryptor(key, mark, encrypt)
 
     def _decrypt_at(self, path: str, text: EncryptedText) -> str:
-        key = self.keys.get(text.key)
-        if key is None:
+        if text.key not in self.keys:
             known = f"encryption.keys has {', '.join(self.keys)}" if self.keys else "there are no encryption.keys here"
             raise CannotRestore(
                 path, f"is encrypted with key {text.key!r}, and {known}: add that key, or give the value by an edit"
@@ -185,8 +230,7 @@ class Encryption:
         try:
             data = base64.urlsafe_b64decode(text.ciphertext + "=" * (-len(text.ciphertext) % 4))
             nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-            cipher = _library()(_derived(key, b"encrypt"))
-            plain: bytes = cipher.decrypt(nonce, rest, _context(text.key, text.mark))
+            plain: bytes = self._ciphers[text.key].decrypt(nonce, rest, _context(text.key, text.mark))
             return plain.decode()
         except (InvalidTag, ValueError):
             raise CannotRestore(

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
 from mahavishnu.engine.encryption import NO_ENCRYPTION, Encryption
-from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, redact, write_payload, write_values
+from mahavishnu.engine.error_masks import mask_failure
+from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
+from mahavishnu.model.encrypted_values import texts_under
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
-from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
+from mahavishnu.model.letter import DeadLetter, adapter_named_by, evolve, source_naming
 from mahavishnu.model.letter_parts import (
     WORKFLOW_SOURCE,
     DlqReason,
     ErrorCategory,
+    Failure,
     RecordedVerdict,
     RetryPolicy,
     Source,
@@ -146,13 +149,13 @@ class LetterFactory:
         if written.notes:  # a run would be given something else
             labels = {**(request.metadata or {}), **written.notes}
             request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
-        failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
+        failure, verdict, task_id = self._masked(assessment.failure, request), assessment.verdict, request.task_id
         retry_policy = self._policy(request, assessment.verdict)
         max_retries = self._budget(request, assessment)
         priority, reason = _priority(request), _reason(request)
         metadata = redact(request.metadata, self.redact_keys) if self.redact_keys else request.metadata
         adapter = request.adapter or adapter_named_by(request.source, payload)
-        return lifecycle.new_letter(
+        letter = lifecycle.new_letter(
             _new_letter(
                 task_id=task_id,
                 entry_id=new_entry_id(now),
@@ -185,6 +188,27 @@ class LetterFactory:
             retry_in=assessment.retry_in,
             backoffs=backoffs,
         )
+        return self._without_quotes(letter)
+
+    def _without_quotes(self, letter: DeadLetter) -> DeadLetter:
+        """The letter without encrypted values that its error quotes and that stood deep inside of what was given."""
+        if not self.encryption.fields:
+            return letter
+        failure = self.encryption.mask_in(letter.failures[-1], letter)
+        if failure is letter.failures[-1]:
+            return letter
+        return evolve(letter, error=failure.message, last_error=failure.message, failures=(failure,))
+
+    def _masked(self, failure: Failure, request: LetterRequest) -> Failure:
+        """The failure without values that the letter hides, as far as they stand in the task and the metadata as given.
+
+        Its group was found before: what fails for one cause with other values is one group still.
+        """
+        patterns = (*self.secret_keys, *request.redact)
+        if not patterns:
+            return failure
+        hidden = partial(is_secret, patterns=patterns)
+        return mask_failure(failure, [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)])
 
     def with_usable_id(self, request: LetterRequest) -> LetterRequest:
         """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.

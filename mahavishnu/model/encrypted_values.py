@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahavishnu.model.json_value import pointer_step, unescape
@@ -90,13 +90,51 @@ def encrypt_values(
             del kinds[path + each]
         kinds[path] = ENCRYPTED
         text = json.dumps({"value": part, "types": below} if below else {"value": part}, separators=(",", ":"))
-        mark = encryptor.mark(json.dumps(json.loads(text), separators=(",", ":"), sort_keys=True))
+        mark = encryptor.mark(_canonical(text))
         there = EncryptedText.parse(old)
         if there is not None and there.mark == mark:
             return old
         return str(EncryptedText(encryptor.key, mark, encryptor.encrypt(text, mark)))
 
     return walk(value, former, ""), kinds
+
+
+def renew_values(
+    value: Any, types: Mapping[str, str], decrypt: Callable[[str, EncryptedText], str], encryptor: Encryptor
+) -> Any:
+    """The JSON value with all that is encrypted by this encryptor. It changes `value`, which the caller gives up.
+
+    What has its key and its mark already stays as it is.
+    """
+    for path in [each for each, kind in types.items() if kind == ENCRYPTED]:
+        holder, step = _holder(value, path)
+        if holder is None or (text := EncryptedText.parse(holder[step])) is None:
+            continue
+        plain = decrypt(path, text)
+        mark = encryptor.mark(_canonical(plain))
+        if (text.key, text.mark) != (encryptor.key, mark):
+            holder[step] = str(EncryptedText(encryptor.key, mark, encryptor.encrypt(plain, mark)))
+    return value
+
+
+def texts_under(value: Any, is_secret: Callable[[str], bool], *, inside: bool = False) -> Iterator[str]:
+    """Texts and numbers that stand under secret names, at any depth.
+
+    >>> [*texts_under({"card": {"pin": 1234}, "to": "ann"}, lambda name: name == "card")]
+    ['1234']
+    """
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from texts_under(item, is_secret, inside=inside or is_secret(str(name)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from texts_under(item, is_secret, inside=inside)
+    elif inside and isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text), separators=(",", ":"), sort_keys=True)
 
 
 def decrypt_values(

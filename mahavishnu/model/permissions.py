@@ -57,7 +57,7 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
     **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
-    **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work"), Permission.CONFIGURE),
+    **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work", "encrypt"), Permission.CONFIGURE),
 }
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
@@ -71,7 +71,7 @@ _WHOLE_NAMESPACE = frozenset(
         "archive.attach",
         "archive.drop",
     }
-    | {"queue.create", "work", "events.read", "archive.read_task", "group.release"}
+    | {"queue.create", "work", "encrypt", "events.read", "archive.read_task", "group.release"}
 )
 # Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})

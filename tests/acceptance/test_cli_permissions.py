@@ -29,6 +29,7 @@ CHANGES: Mapping[str, tuple[Permission, str]] = {
     **{f"dlq {verb}": (EDIT, f"dlq {verb} o-1") for verb in ("resolve", "fail", "cancel", "archive")},
     "dlq edit": (EDIT, "dlq edit o-1 --set n=2"),
     "dlq restore": (EDIT, "dlq restore o-1 --revision 0"),
+    "dlq encrypt": (CONFIGURE, "dlq encrypt --apply"),
     "dlq reveal": (PAYLOAD, "dlq reveal o-1"),
     "dlq revisions": (PAYLOAD, "dlq revisions o-1"),
     "dlq export": (PAYLOAD, "dlq export"),

@@ -1,17 +1,19 @@
-"""Encrypted values of a letter over HTTP, for those who may see them."""
+"""Encrypted values over HTTP: those of a letter, for those who may see them, and how stored ones get the newest key."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import ScopeQuery, decode_id, json_response
+from mahavishnu.api.responses import ScopeQuery, decode_id, json_response, to_json
 from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import ActionRequest, ResponseModel
+from mahavishnu.api.schemas import ActionRequest, RequestModel, ResponseModel
 
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "encrypting what is stored"))]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "revealing encrypted values"))]
 router = Router(tag="letters")
 
@@ -21,6 +23,34 @@ class Revealed(ResponseModel):
 
     task: Any = None
     metadata: dict[str, Any]
+
+
+class EncryptRequest(RequestModel):
+    """Which lot; nothing is changed unless `dry_run` is false."""
+
+    dry_run: bool = True
+    limit: Annotated[int, Field(ge=1, le=5000)] = 500
+    after: str | None = Field(default=None, description="The `next` of the lot before")
+    by: str | None = None
+
+
+class EncryptResult(ResponseModel):
+    """What came of a lot."""
+
+    looked_at: int
+    changed: int = Field(description="Or would be")
+    failed: dict[str, str] = Field(description="Why records could not be, by their keys")
+    next: str | None = Field(description="Where the next lot begins; null after the last one")
+
+
+@router.post("/dlq/encrypt", response_model=EncryptResult, summary="Encrypt what is stored by the newest key")
+async def encrypt(dlq: Queue, actor: Admin, body: EncryptRequest | None = None) -> Response:
+    """One lot of it; ask again with `next`. It can be begun again at any time: what is encrypted so is left alone."""
+    body = body or EncryptRequest()
+    lot = await dlq.encryption.renew(
+        dry_run=body.dry_run, limit=body.limit, after=body.after, by=acting_name(actor, body.by)
+    )
+    return json_response(to_json(lot))
 
 
 @router.post(

@@ -1,6 +1,10 @@
-"""Encrypted values: `mahavishnu dlq reveal` shows those of a letter, `mahavishnu config new-key` makes a key."""
+"""Encrypted values: `mahavishnu dlq reveal` shows those of a letter, `mahavishnu dlq encrypt` renews stored ones, and
+`mahavishnu config new-key` makes a key.
+"""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -8,7 +12,7 @@ from mahavishnu.cli.client import Connection, run_conversation, task_path
 from mahavishnu.cli.commands.letters import Namespace, Queue, Task
 from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Reason, session_of
-from mahavishnu.cli.output import AsJson, NotFound, print_block, print_json, print_line
+from mahavishnu.cli.output import AsJson, ExitCode, NotFound, count_of, print_block, print_json, print_line
 
 
 def reveal(
@@ -33,6 +37,36 @@ def reveal(
             print_block({"task data": shown["task"], "metadata": shown["metadata"]})
 
     run_conversation(session_of(context), converse)
+
+
+def encrypt(
+    context: typer.Context,
+    apply: Annotated[bool, typer.Option("--apply", help="Encrypt; without it nothing is changed.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Encrypt stored letters by the newest key: those in clear, and those of an older one; only say how many without
+    --apply. It can be interrupted and begun again.
+    """
+
+    async def converse(api: Connection) -> bool:
+        looked_at, changed, failed, after = 0, 0, dict[str, str](), None
+        while True:
+            lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, after=after))
+            looked_at, changed = looked_at + lot["looked_at"], changed + lot["changed"]
+            failed, after = {**failed, **lot["failed"]}, lot["next"]
+            if after is None:
+                break
+        if json:
+            print_json({"looked_at": looked_at, "changed": changed, "failed": failed})
+        else:
+            for key, why in failed.items():
+                print_line(f"{key}: {why}")
+            what = "encrypted by the newest key" if apply else "would be encrypted by the newest key; --apply does it"
+            print_line(f"{count_of(changed, 'record')} of {looked_at} {what}")
+        return bool(failed)
+
+    if run_conversation(session_of(context), converse):
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def new_key() -> None:

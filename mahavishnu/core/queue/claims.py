@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -206,6 +206,8 @@ class Claims:
             assert error is not None
             now, assessor = self._clock.now(), Assessor(self._context.chain)
             assessment = await assessor.assess_reported(error, now, letter, error_type, category, wait)
+            failure = self._context.letter_factory.encryption.mask_in(assessment.failure, letter)
+            assessment = replace(assessment, failure=failure)
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:

@@ -320,6 +320,7 @@ class QueueWork:
                 return current
             now, owner = self._clock.now(), current.lease.owner if current.lease else None
             failure = Failure(at=now, message=error, processor=owner)
+            failure = self._context.letter_factory.encryption.mask_in(failure, current)
             return rules.fail_item(current, definition, token, failure, now, dead=dead, retry_in=retry_in)
 
         before, after = await self._letters.change(letter, decide)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
+    from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
@@ -149,6 +150,13 @@ def make_telemetry(dlq: DeadLetterQueue) -> Telemetry:
     from mahavishnu.core.queue.telemetry import Telemetry
 
     return Telemetry(dlq)
+
+
+def make_encryption_renewal(context: QueueContext) -> EncryptionRenewal:
+    """What encrypts letters that are stored already."""
+    from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
+
+    return EncryptionRenewal(context)
 
 
 def make_archive(context: QueueContext) -> Archive:

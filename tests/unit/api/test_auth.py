@@ -39,6 +39,7 @@ ROUTES = {
     ("GET", "/api/v1/dlq/stats"): VIEW,
     ("GET", "/api/v1/dlq/statistics"): VIEW,
     ("GET", "/api/v1/dlq/export"): VIEW,
+    ("POST", "/api/v1/dlq/encrypt"): OWN,
     ("POST", "/api/v1/dlq/clear"): OWN,
     ("POST", "/api/v1/dlq/import"): ACT,
     ("GET", "/api/v1/dlq/{task_id}"): VIEW,

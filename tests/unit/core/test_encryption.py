@@ -247,6 +247,16 @@ async def test_nothing_of_a_secret_is_in_any_file_log_export_or_event(
     queue = queue_of(app)
     queue.listen(told.append)
     shop = Shop(app)
+
+    @app.workflow("quote", key="order", max_retries=5)
+    async def quote(order: str, card: Card) -> None:
+        raise ConnectionError(f"the bank refused {card!r}")
+
+    with pytest.raises(ConnectionError, match=CANARY):
+        await quote("Q-1", Card(CANARY, date(2027, 1, 31)))
+    await open_letters(app)
+    assert not (await queue.retry_task("quote:Q-1"))["success"]
+    await queue.letters.resolve("quote:Q-1", by="ann")
     await shop.fail()
     (letter,) = await open_letters(app)
     await queue.letters.edit(letter.task_id, patch={"pin": f"{77.125}"}, by="ann")
