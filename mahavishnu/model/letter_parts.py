@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from enum import Enum, StrEnum
+from operator import add, attrgetter, neg
 from typing import Any, Final, TypeVar, cast
 
 from mahavishnu.model.clock import instant
@@ -243,11 +244,14 @@ class Tallies:
 
     def combine(self, other: Tallies) -> Tallies:
         """The sums of both."""
-        return Tallies(*(getattr(self, tally.name) + getattr(other, tally.name) for tally in fields(self)))
+        return Tallies(*map(add, _all_of(self), _all_of(other)))
 
     def negate(self) -> Tallies:
         """What takes these off when both are combined."""
-        return Tallies(*(-getattr(self, tally.name) for tally in fields(self)))
+        return Tallies(*map(neg, _all_of(self)))
+
+
+_all_of = attrgetter(*(tally.name for tally in fields(Tallies)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import TypeGuard
@@ -228,24 +228,23 @@ class _Folding:
         if len(found) < at_least:
             return count
         for start in range(0, len(found), _LISTED):
-            month = await self._list_closed(found[start : start + _LISTED])
-            count += 0 if month is None else await self._finish_day(month)
+            month, seen = await self._list_closed(found[start : start + _LISTED])
+            count += 0 if month is None else await self._finish_day(month, seen)
         return count
 
     async def _listed_keys(self) -> set[str]:
         """What is in the hands of the sum that lists it, because it could not be decided or somebody is at it."""
         return {each.key async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)) for each in day.folding}
 
-    async def _list_closed(self, keys: list[str]) -> LedgerEntry | None:
-        """Have this month list the closed letters under these keys. Returns its entry, or None if that cannot be."""
+    async def _list_closed(self, keys: list[str]) -> tuple[LedgerEntry | None, Sequence[DeadLetter]]:
+        """Have this month list the closed letters under these keys. Returns its entry, or None, and the letters."""
         month = await get_one(self._ledger, name := self._name(self._now.strftime("%Y-%m")))
         if month is not None and month.folding:
-            return None
-        there = await self._letters.get(keys)
-        listed = tuple(ListedTombstone.of_closed(letter) for letter in there if self._is_closed(letter))
-        if not listed:
-            return None
-        return await write_one(self._ledger, replace(month or self._empty_day(name), folding=listed))
+            return None, ()
+        seen = [letter for letter in await self._letters.get(keys) if self._is_closed(letter)]
+        listed = tuple(map(ListedTombstone.of_closed, seen))
+        month = replace(month or self._empty_day(name), folding=listed)
+        return await write_one(self._ledger, month) if listed else None, seen
 
     def _is_closed(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
         if not isinstance(letter, DeadLetter) or letter.is_open or letter.is_deleted or not has_numbers(letter):
@@ -309,16 +308,18 @@ class _Folding:
             return False
         return letter.resolution.at is not None and letter.resolution.at < self._now - self._limit
 
-    async def _finish_day(self, day: LedgerEntry) -> int:
+    async def _finish_day(self, day: LedgerEntry, seen: Sequence[DeadLetter] = ()) -> int:
         """Fold what the day lists, and have it add up the numbers. Returns how many it added up.
 
-        What cannot be decided, because the store does not take it or cannot read it, stays listed.
+        What cannot be decided, because the store does not take it or cannot read it, stays listed. `seen` are the
+        letters as they were when they were listed: where one was changed since, the write is refused, and it is read.
         """
         folded: list[ListedTombstone] = []
         left: list[ListedTombstone] = []
         undecided = list(day.folding)
         for _ in range(_TRIES):
-            there = await self._letters.get([listed.key for listed in undecided]) if undecided else []
+            keys = [listed.key for listed in undecided]
+            there, seen = seen or (await self._letters.get(keys) if keys else []), ()
             to_fold: dict[ListedTombstone, DeadLetter] = {}
             placeholders: dict[ListedTombstone, DeadLetter] = {}
             for listed, current in zip(undecided, there, strict=True):
@@ -340,11 +341,10 @@ class _Folding:
             results = await self._letters.write(
                 [(fold_closed if each.closed else fold)(current, day.key) for each, current in to_fold.items()]
             )
-            refused = {
-                listed for listed, result in zip(to_fold, results, strict=True) if isinstance(result, StoreError)
-            }
-            left += refused
-            undecided = [listed for listed in (*to_fold, *placeholders) if listed not in refused]
+            undecided = [*placeholders]
+            for listed, result in zip(to_fold, results, strict=True):
+                place = undecided if result is None else left if isinstance(result, StoreError) else folded
+                place.append(listed)
         letters, tallies = numbers_of(day.letters, day.tallies, folded)
         groups = groups_of(day.groups, folded)
         added = replace(day, letters=letters, tallies=tallies, groups=groups, folding=(*left, *undecided))
