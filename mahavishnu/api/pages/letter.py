@@ -46,6 +46,7 @@ VERBS: Mapping[str, str] = {
     "archive": "It is put away.",
 }
 MOST_SIBLINGS, MOST_ENTRIES, ROWS = 5, 50, 3
+LARGEST_FORM = 100_000  # characters of JSON that are edited as a whole
 router = Router(tag="letter", documented=False)
 
 
@@ -93,6 +94,11 @@ class LetterView:
         """Paths and values of the form; one row is always free."""
         given = [row for row in self.draft.rows if any(row)]
         return [*given, *[("", "")] * max(1, ROWS - 1 - len(given))]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the task is too much for a form: a page of megabytes is no use on a phone at night."""
+        return len(self.task_text) > LARGEST_FORM
 
     @property
     def task_text(self) -> str:

@@ -228,6 +228,10 @@
     });
     if (window.htmx) live(); else addEventListener("load", live);
   });
+  document.addEventListener("htmx:beforeSwap", (event) => { // what is swapped in is as old as the server says
+    const told = /name="server-time" content="([^"]+)"/.exec(event.detail.xhr.responseText);
+    if (told) ahead = Date.now() - Date.parse(told[1]);
+  });
   document.addEventListener("htmx:afterSettle", (event) => fresh(event.target));
   document.addEventListener("htmx:oobAfterSwap", (event) => fresh(event.target));
 })();

@@ -158,7 +158,8 @@ async def test_a_closed_group_says_who_closed_it_when_and_how_its_letters_ended(
         await post(api, f"/letters/order-{number}/resolve")
     page = (await api.client.get(path, headers=HTML)).text
     assert "Of 3 letters ever, 3 resolved by people." in page and "still open" not in page
-    assert "unknown currency" in (await api.client.get("/groups?state=resolved", headers=HTML)).text
+    listed = (await api.client.get("/groups?state=resolved", headers=HTML)).text
+    assert "unknown currency" in listed and ", by api_user" in listed and "no adapter" not in listed
 
 
 async def test_a_group_whose_last_letter_is_closed_says_that_it_is_resolved(api: ApiHarness) -> None:
@@ -291,3 +292,12 @@ async def test_static_files_are_kept_by_their_digest(api: ApiHarness) -> None:
     assert again.status_code == 304 and again.headers["cache-control"] == "no-cache"
     for name in ("..%2Flogin.py", "htmx-2.0.11.LICENSE", "none.css"):
         assert (await api.client.get(f"/static/{name}")).status_code == 404
+
+
+async def test_a_large_task_is_no_page_of_megabytes(api: ApiHarness) -> None:
+    rows = [{"n": number, "text": "x" * 100} for number in range(3000)]
+    task = {"rows": rows, "text": "y" * 500_000, "names": {f"n{number}": number for number in range(5000)}}
+    await api.dlq.enqueue("large", task, [], ValueError("large"), "never", 0)
+    page = (await api.client.get("/letters/large", headers=HTML)).text
+    assert len(page) < 200_000 and "too many to be edited as a whole" in page
+    assert "and 2800 more" in page and "and 498,000 more characters" in page and "and 4800 more" in page
