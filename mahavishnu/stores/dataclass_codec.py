@@ -205,11 +205,11 @@ class _RecordForm:
             ],
             kw_only=True,
         )
-        self.write = self.compile_writer()
+        self.write = self.compile_writer(whole=True)  # of a record inside of another one
         self.read = self._compile_reader(record)
 
-    def compile_writer(self, without: Collection[str] = ()) -> Callable[[Any], dict[str, Any]]:
-        """What makes a document of a record. What is None by default need not be written while it is."""
+    def compile_writer(self, without: Collection[str] = (), whole: bool = False) -> Callable[[Any], dict[str, Any]]:
+        """What makes a document of a record. Unless it is to be `whole`, without what is None by default."""
         scope: dict[str, Any] = {}
         lines = ["document = {}"]
         for each in self._known:
@@ -218,7 +218,7 @@ class _RecordForm:
                 continue
             scope[f"_{name}"] = write
             value = f"record.{name}" if write is _same else f"_{name}(record.{name})"
-            if each.default is None:
+            if each.default is None and not whole:
                 lines.append(f"if (value := {value}) is not None: document[{name!r}] = value")
             else:
                 lines.append(f"document[{name!r}] = {value}")
