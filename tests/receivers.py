@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -56,17 +58,33 @@ class HttpReceiver:
 
 @dataclass
 class MailReceiver:
-    """Takes mails by SMTP; it refuses addresses that begin with `nobody`."""
+    """Takes mails by SMTP; it refuses addresses that begin with `nobody`.
+
+    With a `context` it speaks TLS, from the start or after `STARTTLS`; with a `login`, a name and a password, it takes
+    mails of nobody else, and no password in clear.
+    """
 
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
     recipients: list[str] = field(default_factory=list)
+    context: ssl.SSLContext | None = None
+    starttls: bool = False
+    login: tuple[str, str] | None = None
+    heard: list[bytes] = field(default_factory=list)  #: what came before TLS began
 
     @classmethod
     @asynccontextmanager
-    async def serve(cls) -> AsyncIterator[MailReceiver]:
-        made = cls()
-        server = await asyncio.start_server(made._converse, "127.0.0.1", 0)
+    async def serve(
+        cls,
+        context: ssl.SSLContext | None = None,
+        *,
+        starttls: bool = False,
+        login: tuple[str, str] | None = None,
+        host: str = "127.0.0.1",
+    ) -> AsyncIterator[MailReceiver]:
+        made = cls(context=context, starttls=starttls, login=login)
+        at_once = None if starttls else context
+        server = await asyncio.start_server(made._converse, host, 0, ssl=at_once)
         made.port = server.sockets[0].getsockname()[1]
         try:
             yield made
@@ -75,9 +93,29 @@ class MailReceiver:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 here\r\n")
+        safe, known = self.context is not None and not self.starttls, self.login is None
         while line := await reader.readline():
+            if not safe:
+                self.heard.append(line)
             verb = line.split(None, 1)[0].upper() if line.strip() else b""
-            if verb == b"RCPT" and b"<nobody" in line:
+            if verb == b"EHLO":
+                more = [b"STARTTLS"] if self.starttls and not safe else [b"AUTH PLAIN"] if self.login and safe else []
+                lines = [b"here", *more]
+                writer.write(b"".join(b"250-%s\r\n" % each for each in lines[:-1]) + b"250 %s\r\n" % lines[-1])
+            elif verb == b"STARTTLS" and self.starttls and self.context is not None:
+                writer.write(b"220 go on\r\n")
+                try:
+                    await writer.start_tls(self.context)
+                except (ssl.SSLError, ConnectionError):  # the other one does not trust us
+                    break
+                safe = True
+            elif verb == b"AUTH":
+                given = b64decode(line.split()[2]).decode().split("\0")[1:]
+                known = safe and self.login is not None and tuple(given) == self.login
+                writer.write(b"235 welcome\r\n" if known else b"535 unknown\r\n")
+            elif verb == b"MAIL" and not known:
+                writer.write(b"530 log in\r\n")
+            elif verb == b"RCPT" and b"<nobody" in line:
                 writer.write(b"550 no such address\r\n")
             elif verb == b"DATA":
                 writer.write(b"354 go on\r\n")

@@ -24,6 +24,7 @@ from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages, wants_page
 from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
+from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import (
     alerts,
@@ -140,12 +141,16 @@ def create_app(
         redirect_slashes=False,
     )
     access = access or Access()
-    sessions = Sessions(access, dlq.clock, session_keys)
-    api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
-    api.state.views = QueueViews(dlq)
     if (provider is None) is not (access.provider_roles is None):
         raise InvalidInput("a provider of logins needs roles for those who come from there, and these roles a provider")
-    api.state.provider = None if provider is None else Provider(provider, dlq.clock)
+    logins: ProviderLogins | None = None
+    if provider is not None and access.provider_roles is not None:
+        roles = access.provider_roles
+        logins = ProviderLogins(Provider(provider, dlq.clock), roles, dlq.clock, provider.recheck)
+    sessions = Sessions(access, dlq.clock, session_keys, logins)
+    api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
+    api.state.views = QueueViews(dlq)
+    api.state.provider = None if logins is None else logins.provider
     api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
     api.state.describe_settings = describe_settings
     api.state.live = events.LiveFeed(dlq, on_change=api.state.console.recent.outdate)

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
 ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 PUBLIC_PATHS = ("/healthz", "/readyz")
-PROVIDER_PATHS = ("/login/provider", "/login/callback")
+PROVIDER_PATHS = ("/login/provider", "/login/callback", "/logout/provider")
 LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # what somebody sees who has not logged in yet
 BODY_SECONDS = 60.0
 _CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
@@ -136,7 +136,7 @@ class ApiMiddleware:
             return problem(400, "bad-request", f"{doubt}; nobody was let in")
         if actor is None and self._sessions is not None:
             if named is None:
-                session = self._sessions.find_in(HTTPConnection(scope))
+                session = await self._sessions.find_in(HTTPConnection(scope))
             elif (user := self._access.proxy_user(*named)) is not None:
                 session = self._sessions.of_proxy(user)
             elif not _is_public(scope):  # and not as somebody else, whose session the browser may have

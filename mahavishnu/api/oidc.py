@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -43,6 +43,7 @@ class ProviderRules:
     scopes: str = "openid profile"
     name_claim: str = "preferred_username"
     group_claim: str = "groups"
+    recheck: timedelta = timedelta(minutes=15)  #: after which it is asked again who somebody is
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for what cannot work, or what somebody on the way could change."""
@@ -87,6 +88,15 @@ class Person:
     subject: str
 
 
+@dataclass(frozen=True)
+class Login:
+    """A person, and what the provider gave for asking again, and for ending the login there."""
+
+    person: Person
+    refresh_token: str | None = field(default=None, repr=False)
+    id_token: str | None = field(default=None, repr=False)
+
+
 class Provider:
     """Asks one provider who somebody is."""
 
@@ -126,7 +136,7 @@ class Provider:
         place = self._endpoint(about, "authorization_endpoint")
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}", attempt
 
-    async def finish(self, code: str, attempt: Attempt) -> Person:
+    async def finish(self, code: str, attempt: Attempt) -> Login:
         """Who has logged in, for the code that the browser brought back. Raises ProviderProblem."""
         about = await self._discover()
         sent = {
@@ -139,7 +149,33 @@ class Provider:
         claims = await self._verified(about, str(given.get("id_token", "")), attempt.nonce)
         if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
             claims = await self._with_user_info(about, claims, given.get("access_token"))
-        return self._person(claims)
+        return _login(self._person(claims), given)
+
+    async def refresh(self, login: Login) -> Login:
+        """The login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
+        if login.refresh_token is None:
+            raise ProviderProblem("the provider gave no refresh token, so it has to be asked by a login")
+        about = await self._discover()
+        given = await self._exchange(about, {"grant_type": "refresh_token", "refresh_token": login.refresh_token})
+        claims: Mapping[str, Any] = {"sub": login.person.subject}
+        if given.get("id_token"):
+            claims = await self._verified(about, str(given["id_token"]), None)
+            if claims.get("sub") != login.person.subject:
+                raise ProviderProblem("the provider speaks of somebody else now")
+        if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
+            claims = await self._with_user_info(about, claims, given.get("access_token"))
+        return _login(self._person(claims), {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
+
+    async def end_url(self, id_token: str | None) -> str | None:
+        """Where a browser is sent to end the login at the provider; None where that offers no such thing."""
+        about = await self._discover()
+        if "end_session_endpoint" not in about:
+            return None
+        place = self._endpoint(about, "end_session_endpoint")
+        back = self.rules.console_url.rstrip("/") + "/login"
+        asked = {"client_id": self.rules.client_id, "post_logout_redirect_uri": back}
+        asked |= {"id_token_hint": id_token} if id_token else {}
+        return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}"
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
         name, groups = claims.get(self.rules.name_claim), claims.get(self.rules.group_claim, [])
@@ -172,8 +208,8 @@ class Provider:
             )
         return given
 
-    async def _verified(self, about: Mapping[str, Any], id_token: str, nonce: str) -> Mapping[str, Any]:
-        """The claims of a token that the provider has signed, for us, now, and for this login."""
+    async def _verified(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
+        """The claims of a token that the provider has signed, for us, now, and for this login if it has a nonce."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -188,13 +224,16 @@ class Provider:
             options = {
                 "iss": {"essential": True, "value": self.rules.issuer},
                 "aud": {"essential": True, "value": self.rules.client_id},
-                "nonce": {"essential": True},
+                **({} if nonce is None else {"nonce": {"essential": True}}),
             }
             claims = CodeIDToken(
-                token.claims, token.header, options, {"nonce": nonce, "client_id": self.rules.client_id}
+                token.claims,
+                token.header,
+                options,
+                {**({} if nonce is None else {"nonce": nonce}), "client_id": self.rules.client_id},
             )
             claims.validate(now=int(self._clock.now().timestamp()), leeway=_LEEWAY)
-            if not secrets.compare_digest(str(claims["nonce"]), nonce):
+            if nonce is not None and not secrets.compare_digest(str(claims["nonce"]), nonce):
                 raise ValueError("nonce")
         except Exception as problem:  # whatever it is: nobody is let in by a token that cannot be read
             if isinstance(problem, ProviderProblem):
@@ -272,6 +311,11 @@ class Provider:
                 status=502,
             ) from problem
         return response.status_code, found if isinstance(found, dict) else {}
+
+
+def _login(person: Person, given: Mapping[str, Any]) -> Login:
+    refresh, token = given.get("refresh_token"), given.get("id_token")
+    return Login(person, refresh if isinstance(refresh, str) else None, token if isinstance(token, str) else None)
 
 
 def _quoted(text: str) -> str:

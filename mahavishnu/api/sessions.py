@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Access, Actor, mark_of
 from mahavishnu.api.browser_requests import form_value, is_from_other_site
+from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 
@@ -41,19 +42,27 @@ class Session:
     until: datetime
     form_token: str
     by_proxy: bool = False  #: it is the proxy's: no logout here ends it
+    by_provider: bool = False  #: the provider of logins is asked for it again
+
+    @property
+    def begun(self) -> datetime:
+        """When somebody logged in."""
+        return self.until - LIFETIME
 
 
 class Sessions:
     """Begins, finds and ends sessions of those who have a token."""
 
-    def __init__(self, access: Access, clock: Clock, keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, access: Access, clock: Clock, keys: Sequence[str] = (), logins: ProviderLogins | None = None
+    ) -> None:
         """The first of `keys` signs, the others are still believed; without any, a key that this process forgets.
 
         Raises InvalidInput for a key that is too short.
         """
         if any(len(key) < SHORTEST_KEY for key in keys):
             raise InvalidInput(f"a key in server.session_keys has at least {SHORTEST_KEY} characters")
-        self._access, self._clock = access, clock
+        self._access, self._clock, self.logins = access, clock, logins
         self.keys = tuple(keys) or (secrets.token_hex(32),)
         self._cookies = URLSafeSerializer([*reversed(self.keys)], salt="mahavishnu session")  # the last one signs
         self._ended: OrderedDict[str, datetime] = OrderedDict()
@@ -79,7 +88,7 @@ class Sessions:
             return None
         id, until = secrets.token_urlsafe(16), self._clock.now() + LIFETIME
         cookie = self._cookies.dumps([id, [roles.source, name, known], int(until.timestamp())])
-        return Session(id, actor, until, self._form_token(id)), str(cookie)
+        return Session(id, actor, until, self._form_token(id), by_provider=True), str(cookie)
 
     def of_proxy(self, actor: Actor) -> Session:
         """The session of somebody whom a proxy has named: browsers send what proves it to the proxy by themselves."""
@@ -119,11 +128,14 @@ class Sessions:
             return None
         if actor is None or ends <= self._clock.now() or id in self._ended:
             return None
-        return Session(id, actor, ends, self._form_token(id))
+        return Session(id, actor, ends, self._form_token(id), by_provider=not isinstance(mark, str))
 
-    def find_in(self, connection: HTTPConnection) -> Session | None:
-        """The session that a request belongs to."""
-        return self.find(connection.cookies.get(cookie_name(connection.url.scheme)))
+    async def find_in(self, connection: HTTPConnection) -> Session | None:
+        """The session that a request belongs to; one of a provider as that sees it now, or some minutes ago."""
+        session = self.find(connection.cookies.get(cookie_name(connection.url.scheme)))
+        if session is None or not session.by_provider or self.logins is None:
+            return session
+        return await self.logins.check(session)
 
     def end(self, session: Session) -> None:
         """Let its cookie be worth nothing from now on, in this process."""

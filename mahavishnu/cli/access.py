@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.model.errors import InvalidInput
@@ -55,6 +56,7 @@ def provider_of(settings: MahavishnuSettings) -> ProviderRules | None:
         oidc.scopes,
         oidc.name_claim,
         oidc.group_claim,
+        timedelta(minutes=oidc.recheck_minutes),
     )
 
 

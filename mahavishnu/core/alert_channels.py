@@ -206,7 +206,28 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None)
 
 
 def _send(message: EmailMessage, rules: AlertRules) -> None:
-    """Raises OSError and smtplib's errors."""
+    """Raises Refused, OSError and smtplib's errors."""
+    where = f"the mail server {rules.smtp_host}:{rules.smtp_port}"
+    try:
+        _converse(message, rules)
+    except ssl.SSLCertVerificationError as problem:
+        raise Refused(
+            f"the certificate of {where} is not trusted ({problem.verify_message}): write the name that is in it into "
+            "alerts.smtp_host, and name the authority that signed it in SSL_CERT_FILE"
+        ) from None
+    except ssl.SSLError as problem:
+        raise Refused(
+            f"{where} does not speak TLS from the start ({problem.reason}): alerts.smtp_security may have to be "
+            "'starttls', or alerts.smtp_port another one"
+        ) from None
+    except smtplib.SMTPNotSupportedError as problem:
+        what = "STARTTLS" if "STARTTLS" in str(problem) else "logins of a kind that is known here"
+        raise Refused(f"{where} offers no {what}: check alerts.smtp_security and alerts.smtp_port") from None
+    except smtplib.SMTPAuthenticationError as problem:
+        raise Refused(f"{where} refuses the login of alerts.smtp_user ({problem.smtp_code})") from None
+
+
+def _converse(message: EmailMessage, rules: AlertRules) -> None:
     kind = smtplib.SMTP_SSL if rules.smtp_security == "tls" else smtplib.SMTP
     safe: dict[str, Any] = {"context": ssl.create_default_context()} if rules.smtp_security == "tls" else {}
     with closing(kind(rules.smtp_host, rules.smtp_port, timeout=CHANNEL_SECONDS, **safe)) as server:

@@ -82,13 +82,16 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
 async def logout(request: Request, dlq: OwnQueue) -> Response:
     """End the session, also for whoever has a copy of its cookie."""
     session: Session | None = request.scope["session"]
+    target = "login"
     if session is not None and session.by_proxy:
         raise HTTPException(409, "the proxy in front of this server has logged you in: log out there")
     if session is not None:
         sessions: Sessions = request.app.state.sessions
         sessions.end(session)
         await audit_session(dlq, "logout", session)
-    response = console_of(request).go(request, "login")
+        if session.by_provider and sessions.logins is not None and (key := await sessions.logins.leave(session)):
+            target = f"logout/provider?key={key}"
+    response = console_of(request).go(request, target)
     remove_cookie(response, request.url.scheme)
     return response
 

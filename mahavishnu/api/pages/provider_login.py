@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.auth import OwnQueue
-from mahavishnu.api.oidc import ATTEMPT_LASTS, Attempt, Person, Provider, ProviderProblem
+from mahavishnu.api.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.login import audit_session, local_target, login_view
 from mahavishnu.api.routing import Router
@@ -22,6 +22,15 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import StoreError
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Where the login at the provider is ended."""
+
+    place: str
+
+
 router = Router(tag="login", documented=False)
 Text = Annotated[str, Field(max_length=4000)]
 _PURPOSE = "provider login"
@@ -60,12 +69,28 @@ async def come_back(
             raise ProviderProblem(f"the provider let nobody in ({error!r:.80}): begin again, or ask who runs it")
         if iss not in ("", provider.rules.issuer):  # RFC 9207: another provider's answer
             raise ProviderProblem("this answer is another provider's; nobody was logged in: begin again")
-        response = await _let_in(request, dlq, await _person(request, dlq, provider, throttle, code, attempt), attempt)
+        response = await _let_in(request, dlq, await _login(request, dlq, provider, throttle, code, attempt), attempt)
     except ProviderProblem as problem:
         response = await _refuse(request, problem)
     response.delete_cookie(  # one answer for each login that has begun
         _cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
     )
+    return response
+
+
+@router.get("/logout/provider")
+async def leave_provider(request: Request, key: Text = "") -> Response:
+    """Lead a browser that was logged out here on to the provider, to be logged out there.
+
+    A page in between: browsers let no form lead to another site, also not by a redirect.
+    """
+    logins = request.app.state.sessions.logins
+    place = None if logins is None else logins.place_of(key)
+    if place is None:
+        return console_of(request).go(request, "login")
+    response = await show(request, "leaving.html", Leaving(place))
+    response.headers["Refresh"] = f"0; url={place}"
+    response.headers["Referrer-Policy"] = "no-referrer"
     return response
 
 
@@ -81,25 +106,26 @@ def _attempt(request: Request, dlq: DeadLetterQueue, state: str) -> Attempt:
     return attempt
 
 
-async def _person(
+async def _login(
     request: Request, dlq: DeadLetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
-) -> Person:
+) -> Login:
     """Whom the provider names for the code; who sends wrong ones has to wait, as with wrong tokens."""
     address = request.client.host if request.client else ""
     if (wait := throttle.seconds_to_wait(address, dlq.clock.monotonic())) > 0:
         raise ProviderProblem(f"too many logins from {address} failed: try again in {int(wait) + 1} s", status=429)
     try:
-        person = await provider.finish(code, attempt)
+        login = await provider.finish(code, attempt)
     except ProviderProblem as problem:
         if problem.status == 403:
             throttle.add_failure(address, dlq.clock.monotonic())
         raise
     throttle.forget(address)
-    return person
+    return login
 
 
-async def _let_in(request: Request, dlq: DeadLetterQueue, person: Person, attempt: Attempt) -> Response:
+async def _let_in(request: Request, dlq: DeadLetterQueue, login: Login, attempt: Attempt) -> Response:
     sessions: Sessions = request.app.state.sessions
+    person = login.person
     begun = sessions.begin_for(person.name, person.groups)
     if begun is None:
         why = "is in no group that server.oidc.groups gives a role"
@@ -111,6 +137,8 @@ async def _let_in(request: Request, dlq: DeadLetterQueue, person: Person, attemp
             f"nobody was logged in: {person.name} {why}. Ask for such a group, or log in as somebody else"
         )
     session, cookie = begun
+    if sessions.logins is not None:
+        sessions.logins.note(session, login)
     await audit_session(dlq, "login", session, subject=person.subject)
     response = console_of(request).go(request, attempt.next)
     set_cookie(response, request.url.scheme, cookie)

@@ -141,6 +141,7 @@ class OidcSettings(Section):
     scopes: str = setting("openid profile", "What is asked for; openid has to be in it", min_length=6)
     name_claim: str = setting("preferred_username", "The claim with the name that the audit says", min_length=1)
     group_claim: str = setting("groups", "The claim with the names of groups", min_length=1)
+    recheck_minutes: int = setting(15, "After how long the provider is asked again who is in which group", 1, 720)
     groups: Mapping[str, RoleName] = setting({}, "Names of groups and the roles of those who are in them")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import subprocess
 import sys
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -24,7 +26,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import TOKENS, URL, ApiHarness
 
-HTML = {"Accept": "text/html"}
+HTML, RECHECK = {"Accept": "text/html"}, timedelta(minutes=15)
 ROLES = {"on-call": "operator", "staff": "viewer"}
 COOKIE, ATTEMPT = "mahavishnu_session", "mahavishnu_provider"
 PEOPLE: dict[str, dict[str, Any]] = {
@@ -261,3 +263,81 @@ def test_settings_that_cannot_work_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "authlib.oidc.core", None)
     with pytest.raises(InvalidInput, match=r"pip install 'mahavishnu-dlq\[oidc\]'"):
         create_app(DeadLetterQueue(), access=access, provider=rules_)
+
+
+async def put_in(issuer: str, groups: list[str]) -> None:
+    """Have the provider say that mia is in these groups."""
+    claims = {"preferred_username": "mia", "groups": groups}
+    async with httpx.AsyncClient() as admin:
+        (await admin.put(f"{issuer}/users/u-mia", json=claims)).raise_for_status()
+
+
+async def test_who_leaves_a_group_is_out_soon_and_a_new_role_counts(api: ApiHarness, issuer: str) -> None:
+    """The provider is asked again, with the refresh token that it gave; meanwhile nobody is asked."""
+    await put_in(issuer, ["staff"])
+    await come_back(api, "u-mia")
+    assert await who_is_in(api) == "mia, viewer"
+    await put_in(issuer, ["on-call"])
+    api.clock.advance(RECHECK - timedelta(seconds=1))
+    assert await who_is_in(api) == "mia, viewer"
+    api.clock.advance(1)
+    assert set(await asyncio.gather(*(who_is_in(api) for _ in range(5)))) == {"mia, operator"}
+    await put_in(issuer, ["others"])
+    api.clock.advance(RECHECK)
+    assert await who_is_in(api) == "nobody"
+    await put_in(issuer, ["staff"])
+    assert await who_is_in(api) == "nobody", "it is over"
+
+
+async def test_who_was_locked_out_at_the_provider_is_out_soon(api: ApiHarness, issuer: str) -> None:
+    await come_back(api)
+    async with httpx.AsyncClient() as admin:
+        (await admin.post(f"{issuer}/users/u-ann/revoke-tokens")).raise_for_status()
+    assert await who_is_in(api) == "ann, operator"
+    api.clock.advance(RECHECK)
+    assert await who_is_in(api) == "nobody"
+
+
+async def test_a_server_that_cannot_ask_again_ends_the_session_then(api: ApiHarness, issuer: str) -> None:
+    await come_back(api)
+    cookie = {"Cookie": f"{COOKIE}={api.client.cookies[COOKIE]}"}
+    async with app_for(api.dlq, issuer) as other:
+        assert (await other.get("/", headers=cookie)).status_code == 200
+        api.clock.advance(RECHECK)
+        assert (await other.get("/", headers=cookie)).status_code == 303
+    assert await who_is_in(api) == "ann, operator", "the one that has the refresh token goes on"
+
+
+async def test_while_the_provider_is_away_nobody_is_thrown_out(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await come_back(api)
+    logins = api.client._transport.app.state.sessions.logins  # type: ignore[attr-defined]
+    api.clock.advance(RECHECK)
+    there = logins.provider._about
+    logins.provider._about = (there[0], {**there[1], "token_endpoint": "http://127.0.0.1:1/token"})
+    assert await who_is_in(api) == "ann, operator"
+    logins.provider._about = there
+    api.clock.advance(60)
+    assert await who_is_in(api) == "ann, operator"
+    api.clock.advance(LIFETIME)
+    assert await who_is_in(api) == "nobody"
+
+
+async def test_a_logout_leads_to_that_of_the_provider(api: ApiHarness, issuer: str) -> None:
+    await come_back(api)
+    token = (await api.client.get("/")).text.partition('name="form_token" value="')[2].partition('"')[0]
+    left = await api.client.post("/logout", data={"form_token": token})
+    assert left.status_code == 303 and left.headers["location"].startswith("./logout/provider?key=")
+    page = await api.client.get(left.headers["location"][1:])
+    place = page.headers["Refresh"].removeprefix("0; url=")
+    asked = parse_qs(urlsplit(place).query)
+    assert place.startswith(f"{issuer}/oauth2/end_session") and 'href="' + place.replace("&", "&amp;") in page.text
+    assert asked["post_logout_redirect_uri"] == [f"{URL}/login"] and asked["id_token_hint"][0].count(".") == 2
+    async with httpx.AsyncClient() as browser:
+        shown = await browser.get(place)
+        done = await browser.post(f"{issuer}/oauth2/end_session/confirm", data={"redirect_uri": f"{URL}/login"})
+    assert shown.status_code == 200 and done.headers["location"] == f"{URL}/login"
+    again = await api.client.get(left.headers["location"][1:])
+    assert (again.status_code, again.headers["location"]) == (303, "../login"), "a key counts once"
+    assert await who_is_in(api) == "nobody"

@@ -336,6 +336,7 @@ REACHES: dict[str, Reach] = {
     "server.oidc.scopes": Reach("openid groups", lambda app: rules_of(app).scopes, also=OIDC),
     "server.oidc.name_claim": Reach("email", lambda app: rules_of(app).name_claim, also=OIDC),
     "server.oidc.group_claim": Reach("roles", lambda app: rules_of(app).group_claim, also=OIDC),
+    "server.oidc.recheck_minutes": Reach(5, lambda app: rules_of(app).recheck, timedelta(minutes=5), OIDC),
     "server.oidc.groups": Reach({"g": "operator"}, role_by_provider, "operator", OIDC),
     "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
     "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),
