@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from benchmarks.sources import NOW, open_letter
+from mahavishnu.cli.commands.processes import collect_rarely
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
@@ -58,6 +59,7 @@ def old_letter(number: int) -> DeadLetter:
 async def archive(url: str) -> Took:
     """How long our side takes; the store has what is to leave."""
     async with DeadLetterQueue(10_000_000, store=open_store(url)) as dlq:
+        collect_rarely()  # as `mahavishnu serve` does, whose background archives
         start = Took.now()
         done = await dlq.archive.archive_completed_tasks(30, LOT, dry_run=False)
         took = Took.now() - start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -27,8 +27,8 @@ class ArchiveMove:
     """
 
     letter: DeadLetter
-    former: list[FormerLetter] = field(default_factory=list)
-    revisions: list[Revision] = field(default_factory=list)
+    former: Sequence[FormerLetter] = ()
+    revisions: Sequence[Revision] = ()
     in_history: bool = False
     copy: ArchivedLetter | None = None
 
@@ -65,15 +65,15 @@ class MoveCollector:
     async def _add_former(self, moves: Sequence[ArchiveMove]) -> None:
         """Add to each letter its former ones, the latest first."""
         may_have = {move.letter.key: move for move in moves if move.letter.absorbed or move.letter.previous_entry_id}
-        names = [move.letter.task_id for move in may_have.values()]
+        names, found = [move.letter.task_id for move in may_have.values()], defaultdict[str, list[FormerLetter]](list)
         for start in range(0, len(names), _ASKED):
             query = Query((Is("task_id", tuple(names[start : start + _ASKED])),))
             async for former in scan(self._history, query):
-                move = may_have.get(letter_key(former))
+                move = may_have.get(key := letter_key(former))
                 if move is not None and former.entry_id != move.letter.entry_id:
-                    move.former.append(former)
-        for move in may_have.values():
-            move.former.sort(key=lambda each: each.created_at, reverse=True)
+                    found[key].append(former)
+        for key, own in found.items():
+            may_have[key].former = sorted(own, key=lambda each: each.created_at, reverse=True)
 
     async def _find_revisions(self, moves: Sequence[ArchiveMove]) -> Mapping[str, list[Revision]]:
         """What edited ones of these were before, by entry ids."""
