@@ -24,7 +24,7 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
 from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
 from mahavishnu.model.queues import QueueDefinition, items_namespace, require_wait
-from mahavishnu.stores.base import Cursor, Page
+from mahavishnu.stores.base import Cursor, Page, is_home_away
 
 
 class NamedQueues:
@@ -223,18 +223,23 @@ class NamedQueues:
         queue that cannot be looked after does not keep the others from it.
         """
         done = {"recovered": 0, "expired": 0, "moved": 0}
-        for definition in await self._definitions.list_known():
+        known = [each.name for each in await self._definitions.list_known()]
+        for name in known:
             try:
-                done["recovered"] += await self._work.recover(definition.name)
+                done["recovered"] += await self._work.recover(name)
                 while True:
-                    page = await self._letters.records.find(expired_before(self._letters, [definition.name]))
+                    page = await self._letters.records.find(expired_before(self._letters, [name]))
                     gone = [await self._work.expire(each) for each in page.items]
                     done["expired"] += sum(gone)
                     if page.next is None or not any(gone):
                         break
-                done["moved"] += await self._moves.finish_moves([definition.name])
+                done["moved"] += await self._moves.finish_moves([name])
             except MahavishnuError as problem:
-                log.error("queue '%s' could not be looked after: %s", definition.name, problem)
+                log.error("queue '%s' could not be looked after: %s", name, problem)
+        if is_home_away(self._context.store):
+            return done  # it is not known which queues there are
+        for name in await self._letters.leased_queues() - {*known}:  # deleted, while workers had items of it
+            done["recovered"] += await self._work.recover(name)
         return done
 
     def _item(self, letter: Any) -> QueueItem:

@@ -122,6 +122,12 @@ class QueueLetters:
         deleted = Is("resolution_status", (ResolutionStatus.DELETED,))
         return (Not(OPEN), Not(deleted), Not(Is("status", (DeadLetterStatus.COMPLETED,))))
 
+    async def leased_queues(self) -> set[str]:
+        """The queues of which workers have items, also those that are not defined any more."""
+        leased = Query((OPEN, Is("status", (DeadLetterStatus.RETRYING,))))
+        tally = await self.records.tally(leased, ["namespace", "queue"])
+        return {queue for namespace, queue in tally.cells if namespace == items_namespace(self.namespace, str(queue))}
+
     async def change(
         self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter], what: str | None = None, by: str = ""
     ) -> tuple[DeadLetter, DeadLetter]:

@@ -130,3 +130,19 @@ async def test_one_item_that_cannot_go_back_keeps_no_other(house: House) -> None
     assert [each.payload for each in (await queues.items("there")).items] == ["there"]
     with pytest.raises(NoSuchQueue):  # none can go
         await queues.redrive("dead")
+
+
+async def test_a_worker_that_died_with_an_item_of_a_deleted_queue(house: House) -> None:
+    queue = house.queue()
+    for name in ("q", "other"):
+        await queue.queues.create(name)
+    await queue.queues.produce("q", 1)
+    (lease,) = await queue.queues.lease("q", "w", lease_seconds=10)
+    await queue.queues.delete("q")
+    assert (await queue.queues.maintain())["recovered"] == 0
+    house.clock.advance(11)
+    await queue.in_namespace("elsewhere").queues.maintain()
+    assert (await queue.queues.item("q", lease.item.id)).status == "active"
+    assert (await queue.queues.maintain())["recovered"] == 1
+    left = await queue.queues.item("q", lease.item.id)
+    assert (left.status, left.reason) == ("dead", "queue_definition_missing")
