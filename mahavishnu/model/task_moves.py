@@ -164,6 +164,23 @@ def begin_step(
     )
 
 
+def claim_step(
+    task: TaskRecord, name: str, *, now: datetime, processor: str | None = None, take_over: bool = False
+) -> TaskRecord:
+    """The same for whoever works on a task that no run does: of several, one begins a step.
+
+    Raises IllegalMove too for a step that waits for others, or that somebody runs, unless it is to be taken over.
+    """
+    if (step := task.step(name)) is not None:
+        done = {each.name for each in task.steps if each.state in STEP_DONE}
+        why = f"it waits for {', '.join(waits)}" if (waits := [n for n in step.depends_on if n not in done]) else None
+        if step.state is StepState.IN_PROGRESS and not take_over:
+            why = "somebody has begun it; take_over=True begins it again, if who did has died"
+        if why is not None:
+            raise IllegalMove(f"{task.task_id}/{name}", "run", step.state, why, what="step")
+    return begin_step(task, name, now=now, processor=processor)
+
+
 def complete_step(
     task: TaskRecord,
     name: str,

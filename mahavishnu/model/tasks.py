@@ -197,6 +197,10 @@ def new_task(
         raise InvalidInput(f"the name of a task must be text that is not empty, not {name!r:.80}")
     if type(priority) is not int:
         raise InvalidInput(f"the priority of task {name!r:.80} must be a whole number, not {priority!r:.80}")
+    if not isinstance(template, str | None):
+        raise InvalidInput(f"the template of task {name!r:.80} must be the name of one, not {template!r:.80}")
+    if not isinstance(template_version, str):
+        raise InvalidInput(f"the template_version of task {name!r:.80} must be text, not {template_version!r:.80}")
     steps = tuple(steps)
     check_steps(name, steps)
     identity = identity_of(namespace, name, template_version, context)
@@ -219,6 +223,8 @@ def new_task(
 
 def check_steps(task: str, steps: tuple[StepRecord, ...]) -> None:
     """Raise InvalidInput for steps that no task can have: two of one name, a dependency that is missing, a cycle."""
+    for each in steps:
+        _check_step(task, each)
     names = [step.name for step in steps]
     known = set(names)
     if len(steps) > MAX_STEPS:
@@ -227,19 +233,35 @@ def check_steps(task: str, steps: tuple[StepRecord, ...]) -> None:
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInput(f"task {task!r:.80} has two steps called {twice!r:.80}: give each a name of its own")
     for step in steps:
-        if not isinstance(step.name, str) or not step.name:
-            raise InvalidInput(f"a step of task {task!r:.80} must have a name that is not empty, not {step.name!r:.80}")
-        if step.max_attempts is not None and step.max_attempts < 1:
-            raise InvalidInput(
-                f"step {step.name!r:.80} of task {task!r:.80} has max_attempts {step.max_attempts}: it could never be "
-                "run; the first run counts too, so give 1 or more"
-            )
         if missing := [each for each in step.depends_on if each not in known]:
             raise InvalidInput(
                 f"step {step.name!r:.80} of task {task!r:.80} needs {missing[0]!r:.80}, which it has not"
             )
     if cycle := cycle_in(steps):
         raise InvalidInput(f"the steps of task {task!r:.80} wait for one another: {' → '.join(cycle)}")
+
+
+def _check_step(task: str, step: Any) -> None:
+    """Raise InvalidInput for what could not be kept as a step, or never be run."""
+    if not isinstance(step, StepRecord):
+        raise InvalidInput(f"a step of task {task!r:.80} is a StepRecord, not {step!r:.80}")
+    name: object = step.name
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"a step of task {task!r:.80} must have a name that is not empty, not {name!r:.80}")
+    needs: object = step.depends_on
+    if not isinstance(needs, tuple) or not all(isinstance(each, str) for each in needs):
+        raise InvalidInput(f"step {name!r:.80} of task {task!r:.80} depends on a tuple of names, not {needs!r:.80}")
+    if (most := step.max_attempts) is None:
+        return
+    if type(most) is not int:
+        raise InvalidInput(
+            f"max_attempts of step {name!r:.80} of task {task!r:.80} is a whole number, not {most!r:.80}"
+        )
+    if most < 1:
+        raise InvalidInput(
+            f"step {name!r:.80} of task {task!r:.80} has max_attempts {most}: it could never be run; the first run "
+            "counts too, so give 1 or more"
+        )
 
 
 def cycle_in(steps: Iterable[StepRecord]) -> list[str]:

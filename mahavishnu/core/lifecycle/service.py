@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from mahavishnu.core.lifecycle.steps import StepOptions
@@ -119,9 +119,6 @@ class Lifecycle:
         Equal are those with the same name, version and context. `unique` False makes another one each time. Raises
         InvalidInput for steps that wait for one another, or for one that is missing.
         """
-        for step in steps:
-            if not step.retryable and (step.max_attempts or 1) > 1:
-                log.warning("step %r of task %r is not retryable: max_attempts=1 would say so", step.name, name)
         await self._context.open()
         now = self._clock.now()
         task = new_task(
@@ -135,6 +132,9 @@ class Lifecycle:
             priority=priority,
             steps=steps,
         )
+        for step in steps:
+            if not step.retryable and (step.max_attempts or 1) > 1:
+                log.warning("step %r of task %r is not retryable: max_attempts=1 would say so", step.name, name)
         if (written := await write_one(self.tasks, task)) is None:
             return await self.get(task.task_id)
         self._context.meters.count("mahavishnu_tasks_discovered_total")
@@ -339,10 +339,14 @@ class Lifecycle:
         """
         return await self.change(task_id, lambda task: task_moves.sign(task, now=self._clock.now()))
 
-    async def begin_step(self, task_id: str, step: str) -> TaskRecord:
-        """A step begins, which counts as an attempt. Raises IllegalMove if it may not be run."""
-        now, owner = self._clock.now(), self._context.owner
-        return await self.change(task_id, lambda task: task_moves.begin_step(task, step, now=now, processor=owner))
+    async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
+        """A step begins, which counts as an attempt: of several who begin it at once, one does.
+
+        Raises IllegalMove for one that waits for others, may not be run again, or is in progress, which `take_over`
+        is for: whoever began it has died.
+        """
+        begin = partial(task_moves.claim_step, processor=self._context.owner, take_over=take_over)
+        return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
         """A step has succeeded. False if the report came too late, or twice: nothing is changed then, it is counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -137,7 +138,7 @@ async def test_moves_without_end_stay_in_order_and_are_all_there(any_house: Hous
     for number in range(2 * KEPT_TRANSITIONS):
         if number == KEPT_TRANSITIONS:
             any_house.faults.conflict("write", kind=TASKS, times=1)
-        await lifecycle.begin_step(task_id, "a")
+        await lifecycle.begin_step(task_id, "a", take_over=True)
 
     numbers = [each.number for each in await lifecycle.transitions(task_id)]
     assert numbers == list(range(1, 2 * KEPT_TRANSITIONS + 1))
@@ -191,3 +192,37 @@ async def test_what_is_asked_for_must_exist(house: House) -> None:
     await lifecycle.transition(task_id, "cancelled", reason="no longer needed")
     assert [task.state for task in (await lifecycle.list(["cancelled", "error"], name="pay")).items] == ["cancelled"]
     assert (await lifecycle.list()).items == []
+
+
+async def test_a_step_is_begun_by_one_and_after_those_it_depends_on(any_house: House) -> None:
+    """Otherwise two workers that found it ready at the same moment would both run it."""
+    lifecycles = [lifecycle_of(any_house) for _ in range(5)]
+    task_id = (await lifecycles[0].create("pay", steps=STEPS)).task_id
+    begun = await asyncio.gather(*(each.begin_step(task_id, "a") for each in lifecycles), return_exceptions=True)
+    refused = [each for each in begun if isinstance(each, IllegalMove)]
+    assert (len(refused), "take_over=True" in str(refused[0])) == (4, True)
+    with pytest.raises(IllegalMove, match="it waits for a"):
+        await lifecycles[0].begin_step(task_id, "b")
+    with pytest.raises(IllegalMove, match="it waits for a"):
+        await lifecycles[0].begin_step(task_id, "b", take_over=True)
+    again = await lifecycles[1].begin_step(task_id, "a", take_over=True)  # who began it has died
+    assert (again.step("a") or STEPS[0]).attempts == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"steps": ["a"]},
+        {"steps": [StepRecord("a", max_attempts="3")]},  # type: ignore[arg-type]
+        {"steps": [StepRecord("a", max_attempts=1.5)]},  # type: ignore[arg-type]
+        {"steps": [StepRecord("a", max_attempts=True)]},
+        {"steps": [StepRecord("a"), StepRecord("b", "a")]},  # type: ignore[arg-type]
+        {"template": 5},
+        {"template_version": 5},
+    ],
+)
+async def test_what_could_not_be_read_again_is_no_task(house: House, given: Any) -> None:
+    lifecycle = lifecycle_of(house)
+    with pytest.raises(InvalidInput):
+        await lifecycle.create("pay", **given)
+    assert (await lifecycle.list("all")).items == []

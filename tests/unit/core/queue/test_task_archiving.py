@@ -42,7 +42,7 @@ async def with_many_moves(queue: DeadLetterQueue, name: str = "pay", state: str 
     lifecycle = Lifecycle(queue.context)
     task_id = (await lifecycle.create(name, steps=[StepRecord("a")])).task_id
     for _ in range(KEPT_TRANSITIONS + 1):
-        await lifecycle.begin_step(task_id, "a")
+        await lifecycle.begin_step(task_id, "a", take_over=True)
     if state != "pending":
         await lifecycle.complete_step(task_id, "a")
         await (lifecycle.finalize(task_id) if state == "complete" else lifecycle.transition(task_id, state))
