@@ -29,6 +29,8 @@ PAGES = [
     "tasks/{task}",
     "workers",
     "archive",
+    "archive/tasks",
+    "archive/tasks/{old_task}",
     "archive/months",
     "archive/letters/{archived}",
     "audit",

@@ -36,7 +36,7 @@ async def fill_workshop(dlq: DeadLetterQueue, clock: ManualClock) -> dict[str, s
             f"order-{1042 + number}", order, ["shop"], failure_of(1042 + number), "never", 0, adapter="orders"
         )
     ids = {"halted": await _run(dlq, clock, {"currency": "EUR"})}
-    ids["archived"] = await _archive(dlq, clock)
+    ids["archived"], ids["old_task"] = await _archive(dlq, clock)
     ids["task"] = await _track(dlq, clock)
     await _queue(dlq)
     clock.set(NIGHT - timedelta(seconds=20))
@@ -85,11 +85,13 @@ async def _queue(dlq: DeadLetterQueue) -> None:
     await dlq.queues.maintain()
 
 
-async def _archive(dlq: DeadLetterQueue, clock: ManualClock) -> str:
+async def _archive(dlq: DeadLetterQueue, clock: ManualClock) -> tuple[str, str]:
     clock.set(NIGHT - timedelta(days=40))
     for number in range(3):
         await dlq.enqueue(f"order-{810 + number}", order_of(810 + number), [], failure_of(810 + number), "never", 0)
         await dlq.letters.resolve(f"order-{810 + number}", by="bo", notes="paid by hand")
+    task = await make_lifecycle(dlq.context).create("import-catalogue", {"feed": "se"}, steps=[StepRecord("fetch")])
+    await make_lifecycle(dlq.context).transition(task.task_id, "cancelled", reason="the feed has ended")
     clock.set(NIGHT - timedelta(hours=3))
     await dlq.archive.run(dry_run=False, by="retention")
-    return (await dlq.archive.search()).items[0].copy.entry_id
+    return (await dlq.archive.search()).items[0].copy.entry_id, task.task_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mahavishnu.api.pages import (
     alerts,
     archive,
+    archived_tasks,
     audit,
     group,
     groups,
@@ -30,7 +31,7 @@ from mahavishnu.api.pages import (
 )
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
-PAGES = (*_OF_LETTERS, namespaces, alerts, queues, tasks, workers, archive, audit, plugins, settings)
+PAGES = (*_OF_LETTERS, namespaces, alerts, queues, tasks, workers, archived_tasks, archive, audit, plugins, settings)
 LINKS = tuple(
     page.LINK
     for page in (overview, groups, letters, runs, alerts, queues, tasks, workers, archive, audit, plugins, settings)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import timedelta
 
 import pytest
 
 from mahavishnu.core.queue.archive import Archive
+from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.model.tasks import StepRecord
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, away, read, require_inert
 from tests.unit.api.pages.test_acts import post
@@ -28,6 +32,7 @@ async def test_an_empty_archive_says_what_comes_here(api: ApiHarness) -> None:
     assert "The archive is empty" in await read(api, "/archive")
     assert "No such letter" in await read(api, "/archive?task_id=x&category=&resolution=&since=&until=&fingerprint=")
     assert "No month yet" in await read(api, "/archive/months")
+    assert "No task is archived" in await read(api, "/archive/tasks")
     await read(api, "/archive/letters/x", status=404)
     await read(api, "/archive?since=soon", status=422)
 
@@ -93,3 +98,29 @@ async def test_what_strangers_wrote_is_text(api: ApiHarness) -> None:
     (entry,) = await fill(api, EVIL)
     for path in ("/archive", f"/archive/letters/{entry}"):
         require_inert(await read(api, path))
+
+
+async def test_archived_tasks_are_searched_and_shown_with_their_moves(api: ApiHarness) -> None:
+    lifecycle = make_lifecycle(api.dlq.context)
+    ids = []
+    for number, name in enumerate(("import", EVIL, "import")):
+        task = await lifecycle.create(name, {"feed": EVIL, "n": number}, steps=[StepRecord("fetch")])
+        await lifecycle.transition(task.task_id, "cancelled", reason=f"done with {EVIL}")
+        ids.append(task.task_id)
+        api.clock.advance(60)
+    api.clock.advance(timedelta(days=400))
+    await api.dlq.archive.run(dry_run=False)
+    page = await read(api, "/archive/tasks")
+    assert all(f"archive/tasks/{name}" in page for name in ids) and page.index(ids[2]) < page.index(ids[0])
+    require_inert(page)
+    first = await read(api, "/archive/tasks?name=import&limit=1")
+    assert ids[2] in first and ids[0] not in first and "Next 1" in first
+    assert "mahavishnu archive tasks --name &#39;import&#39;" in first
+    (onward,) = re.findall(r'href="([^"]+)" rel="next"', first)
+    assert ids[0] in await read(api, f"/archive/{html.unescape(onward).removeprefix('../archive/')}")
+    assert "No such task" in await read(api, "/archive/tasks?task_id=x&name=&state=&since=&until=")
+    one = await read(api, f"/archive/tasks/{ids[1]}")
+    assert "fetch" in one and "none is known" in one and "done with &lt;script&gt;" in one
+    require_inert(one)
+    await read(api, "/archive/tasks/x", status=404)
+    await read(api, "/archive/tasks?since=soon", status=422)
