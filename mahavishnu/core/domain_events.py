@@ -30,6 +30,7 @@ from mahavishnu.model.domain_events import (
     require_event_name,
     require_mode,
     require_outcome,
+    require_text,
 )
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.ids import new_entry_id
@@ -77,15 +78,15 @@ class DomainEvents:
             return Publication(None)
         now = self._clock.now()
         event = DomainEvent(
-            event_id or new_entry_id(now),
+            require_text(event_id, "event_id") or new_entry_id(now),
             require_event_name(name),
             now,
             require_namespace(self._context.namespace),
             EMPTY if payload is None else Json.of(payload, "payload"),
             mode,
             condition,
-            task_id,
-            step,
+            require_text(task_id, "task_id"),
+            require_text(step, "step"),
         )
         return await self.send(event)
 
@@ -143,8 +144,11 @@ class DomainEvents:
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
+        wanted = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+        if not all(isinstance(name, str) for name in wanted):
+            raise InvalidInput(f"names of events are texts, which may have * in them, not {names!r:.80}")
         queued = self._context.events.queue(listener)
-        subscriber = queued, (names,) if isinstance(names, str) else tuple(names)
+        subscriber = queued, wanted
         self._subscribers = [*self._subscribers, subscriber]
         self.sources.listen()
 
@@ -168,6 +172,9 @@ class DomainEvents:
 
         `step` and `workflow` may have `*` in them. Say it in every process that runs them. Raises InvalidInput.
         """
+        for pattern, what in ((step, "step"), (workflow, "workflow")):
+            if not isinstance(pattern, str):
+                raise InvalidInput(f"{what} is a name, which may have * in it, not {pattern!r:.80}")
         added = StepEvent(step, require_event_name(name), require_condition(condition), require_mode(mode), workflow)
         if added not in self.sources.declared:
             self.sources.declared += (added,)

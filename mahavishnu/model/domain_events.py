@@ -20,6 +20,7 @@ from mahavishnu.model.letter_parts import Version
 
 VOID = "(void)"  # the name of a record that stands for an event which was never stored
 LONGEST_NAME = 200
+LONGEST_TEXT = 1000  # of an id
 _NAME = re.compile(r"[\w.:-]{1,%d}" % LONGEST_NAME)  # noqa: UP031 - braces are many enough
 _CONSUMER = re.compile(r"[\w.:-]{1,100}")
 
@@ -219,6 +220,13 @@ def require_event_name(name: object) -> str:
             f"the name of an event has 1 to {LONGEST_NAME} letters, digits and the characters . _ : -, not {name!r:.80}"
         )
     return name
+
+
+def require_text(value: object, what: str) -> str | None:
+    """What an event says of what it is about, or None. Raises InvalidInput for what could not be read again."""
+    if value is not None and (not isinstance(value, str) or len(value) > LONGEST_TEXT):
+        raise InvalidInput(f"the {what} of an event is a text of at most {LONGEST_TEXT} characters, not {value!r:.80}")
+    return value
 
 
 def require_consumer(name: object) -> str:

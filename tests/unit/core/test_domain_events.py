@@ -358,3 +358,24 @@ async def test_no_event_is_passed_by_where_more_are_between_than_are_read_at_onc
         after = page.next
         assert page.has_more == (after < 10)
     assert read == list(range(1, 11))
+
+
+@pytest.mark.parametrize("given", [{"event_id": 5}, {"task_id": 5}, {"step": 5}, {"event_id": "x" * 1001}])
+async def test_what_could_not_be_read_again_is_no_event(house: House, given: dict[str, Any]) -> None:
+    """It was said to be stored, and each reader passed over it."""
+    events = events_of(house.queue())
+    with pytest.raises(InvalidInput, match=next(iter(given))):
+        await events.publish("order.paid", mode="durable", **given)
+    assert (await events.read()).next == 0
+
+
+async def test_what_nobody_could_hear_is_refused(house: House) -> None:
+    events: Any = events_of(house.queue())
+    for method, args in (
+        (events.subscribe, (print, 5)),
+        (events.subscribe, (print, ["a", 5])),
+        (events.publish_on_step, (None, "order.paid")),
+        (events.publish_on_step, (5, "order.paid")),
+    ):
+        with pytest.raises(InvalidInput):
+            method(*args)
