@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from mahavishnu.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
 from tests.browser.conftest import TOKENS, Open, Site, served
@@ -82,6 +83,11 @@ async def test_what_strangers_wrote_is_text(open_page: Open) -> None:
         for path in ("", "groups", f"groups/{group.fingerprint}", "letters"):
             await page.goto(f"{site.url}/{path}")
             assert "owned" not in await page.title() and await page.locator("main img, main script").count() == 0, path
+        await page.get_by_role("combobox", name="Query").fill("adapter:")
+        option = page.get_by_role("option").first
+        await expect(option).to_contain_text("<script>")
+        assert "\\u202egnp.exe" in await option.inner_text() and await page.locator("main img").count() == 0
+        await page.keyboard.press("Escape")
         await page.locator("#rows tbody th a").click()
         await expect(page.locator("#fix")).to_be_visible()
         assert await page.locator("main img, main script").count() == 0
@@ -107,6 +113,7 @@ async def test_numbers_renew_themselves_and_nothing_moves_under_the_pointer(open
         await expect(page.locator("#needs td[data-l=open]")).to_contain_text("2")
 
 
+@pytest.mark.prove
 async def test_other_rows_are_offered_and_come_when_somebody_wants_them(open_page: Open) -> None:
     clock = ManualClock(NIGHT)
     dlq = DeadLetterQueue(clock=clock)
@@ -177,6 +184,32 @@ async def test_enter_in_a_field_shows_what_would_happen_and_begins_nothing(shop:
         await page.keyboard.press("Enter")
         await expect(page.locator("#state")).to_contain_text("It waits for a person")
     assert (await shop.dlq.runs.list()).items == []
+
+
+@pytest.mark.prove
+async def test_a_login_that_ends_takes_away_nothing_that_is_being_written(open_page: Open) -> None:
+    clock = ManualClock(NIGHT)
+    dlq = DeadLetterQueue(clock=clock)
+    await dlq.enqueue("order-1", order_of(1), ["shop"], failure_of(1), "never", 0)
+    access = Access.of({}, {"ann": TOKENS["ann"]}, {})
+    async with (
+        served(dlq, clock, access=access) as site,
+        open_page(f"{site.url}/login?next=/letters/order-1", expect_complaints=True) as look,
+    ):
+        page = look.page
+        await page.get_by_label("Token").fill(TOKENS["ann"])
+        async with page.expect_response(re.compile("api/v1/events")):
+            await page.keyboard.press("Enter")
+        await page.locator("#fix").get_by_label("Reason").fill("a long story")
+        await page.context.clear_cookies()
+        await dlq.letters.edit("order-1", priority=4, by="bo")
+        await expect(page.locator("#lost")).to_contain_text("Your login has ended.")
+        await expect(page.locator("#fix").get_by_label("Reason")).to_have_value("a long story")
+        await page.locator("#fix").get_by_role("button", name="Only edit").click()
+        await expect(page.get_by_role("alert")).to_contain_text("what you sent was not done")
+        await page.get_by_label("Token").fill(TOKENS["ann"])
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{site.url}/letters/order-1")
 
 
 async def test_keys_lead_everywhere_and_can_be_switched_off(shop: Site, open_page: Open) -> None:

@@ -3,6 +3,8 @@
 (() => {
   "use strict";
   const WAITS = 150, MOST = 8; // milliseconds after a key; suggestions
+  // What turns the direction of text is shown as an escape, as pages do.
+  const plain = (text) => text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (each) => "\\u" + each.charCodeAt(0).toString(16).padStart(4, "0"));
   const complete = (field, number) => {
     const list = Object.assign(document.createElement("ul"), { id: `pick-${number}`, className: "pick", hidden: true });
     const told = Object.assign(document.createElement("span"), { className: "hide" });
@@ -41,7 +43,7 @@
       found = answer;
       list.replaceChildren(...answer.items.map((item, at) => {
         const option = Object.assign(document.createElement("li"), { id: `${list.id}-${at}` });
-        const code = Object.assign(document.createElement("code"), { textContent: item.text });
+        const code = Object.assign(document.createElement("code"), { textContent: plain(item.text) });
         const about = item.letters === null ? item.about : item.letters.toLocaleString("en") + (item.letters === 1 ? " letter" : " letters");
         option.setAttribute("role", "option");
         option.append(code, Object.assign(document.createElement("span"), { className: "small", textContent: about }));

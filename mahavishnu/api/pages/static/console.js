@@ -109,6 +109,13 @@
       wanted.set(target.id, news); showOffer();
       return true;
     };
+    // A login that has ended leads to the login, unless that would take away what somebody is writing.
+    document.addEventListener("htmx:beforeOnLoad", (event) => {
+      if (!event.detail.xhr.getResponseHeader("HX-Redirect") || !isWritten(document.querySelector("main"))) return;
+      event.preventDefault();
+      lost.querySelector("p").textContent = "Your login has ended. What you have written is still here: copy it before you go on.";
+      lost.hidden = false;
+    });
     document.addEventListener("htmx:oobBeforeSwap", (event) => {
       const target = event.detail.target;
       if ("show" in target.dataset) {
