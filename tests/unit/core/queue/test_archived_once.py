@@ -15,11 +15,12 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.retained import keep_former
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import Killed, kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
@@ -162,3 +163,19 @@ async def test_an_earlier_state_that_stays_longer_than_the_tombstone_takes_nothi
     await archive(queue)
     assert await places(queue) == {letter.entry_id: ["archive"]}
     assert (await queue.archive.show("wf")).letter == letter
+
+
+async def test_who_removes_what_a_capture_left_loses_to_the_next_one_that_keeps_it(house: House) -> None:
+    queue = house.queue(retention=RULES)
+    await queue.open()
+    letter = await leave_earlier_state(house, queue)
+    history = queue.store.collection(HISTORY)
+    (left,) = await history.get([letter.entry_id])
+    assert isinstance(left, FormerLetter)
+    for state in (left, FormerLetter.of(letter), left):  # the same, a later one, an earlier one
+        (seen,) = await history.get([letter.entry_id])
+        assert isinstance(seen, FormerLetter)
+        await keep_former(history, state)
+        assert await history.remove([seen]) == [False]
+    (kept,) = await history.get([letter.entry_id])
+    assert kept == FormerLetter.of(letter)
