@@ -215,8 +215,8 @@ async def check(
 async def archived_letters(dlq: DeadLetterQueue) -> dict[str, list[DeadLetter]]:
     """The letters that the archive has, former ones too, by their entry ids.
 
-    A former letter may be there by itself too: who archived it alone was killed just after another process had archived
-    it with its successor.
+    A former letter may be there by itself too: in a later state, which a local store brought home when its successor
+    had left; or because who archived it alone was killed just after another process had archived it with its successor.
     """
     letters, former, after = dict[str, list[DeadLetter]](), dict[str, list[DeadLetter]](), None
     while True:
