@@ -15,6 +15,7 @@ PAGES = [
     "letters/order-1042",
     "letters?q=statsu:x",
     "selection?q=is:open&verb=redrive",
+    "alerts",
     "no-such-page",
 ]
 REFUSED = ("letters?q=statsu:x", "no-such-page")  # the browser complains of their status

@@ -64,7 +64,7 @@ class AlertsView:
         if self.alerts is None:
             return "Which alerts hold is not known now"
         if not self.holding:
-            return "No alert holds" if self.channels else "Nobody is told of anything"
+            return "No alert holds" if self.channels else "No alerts are sent from here"
         taken = len(self.holding) - self.firing
         fires = f"{self.firing} {'alert fires' if self.firing == 1 else 'alerts fire'}" if self.firing else ""
         has = f"{taken} {'is' if taken == 1 else 'are'} taken" if taken else ""

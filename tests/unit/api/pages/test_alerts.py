@@ -30,7 +30,7 @@ def part(page: str, name: str) -> str:
 
 async def test_without_a_channel_the_page_says_how_to_name_one(api: ApiHarness) -> None:
     page = await read(api, "/alerts")
-    assert "Nobody is told of anything" in page and "mahavishnu alert test" in page
+    assert "No alerts are sent from here" in page and "mahavishnu alert test" in page
     assert part(page, "rules").count("nobody") == len(AlertReason)
 
 
