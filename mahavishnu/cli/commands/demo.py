@@ -73,13 +73,7 @@ def demo(
 async def show(url: str, local_url: str, speed: float, seconds: float | None, port: int | None) -> None:
     """Run the samples and retry them until somebody ends it, or for so many seconds; on a port, serve the console."""
     clock = QuickClock(speed, behind=HISTORY)
-    settings = MahavishnuSettings.load(
-        dlq_store_url=url,
-        dlq_local_url=local_url,
-        dlq_namespace=NAMESPACE,  # also in a store that is given, real letters are not among these
-        dlq_retry_interval_seconds=10,
-        dlq_strategy="automatic",
-    )
+    settings = demo_settings(url, local_url)
     logging.getLogger("mahavishnu").propagate = False
     async with MahavishnuApp(settings, clock=clock) as app:
         with stop_signals() as stop:
@@ -97,6 +91,19 @@ async def show(url: str, local_url: str, speed: float, seconds: float | None, po
         print_line("")
         for told in summary_lines(letters, await _resolved_by_people(app.dlq, letters)):
             print_line(told)
+
+
+def demo_settings(url: str, local_url: str) -> MahavishnuSettings:
+    """Those of the samples: their letters are among no others, and nobody is woken by their alerts."""
+    nobody: dict[str, Any] = {"webhook_url": None, "slack_url": None, "pagerduty_key": None, "email_to": []}
+    return MahavishnuSettings.load(
+        dlq_store_url=url,
+        dlq_local_url=local_url,
+        dlq_namespace=NAMESPACE,  # also in a store that is given, real letters are not among these
+        dlq_retry_interval_seconds=10,
+        dlq_strategy="automatic",
+        alerts={"log": True, **nobody},  # the console shows them
+    )
 
 
 async def _fail(app: MahavishnuApp, clock: QuickClock) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mahavishnu.cli.commands.demo import summary_lines, view
+from mahavishnu.cli.commands.demo import demo_settings, summary_lines, view
+from mahavishnu.core.wiring import alert_rules_from
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
@@ -27,6 +28,13 @@ def ended(task_id: str, how: ResolutionStatus = ResolutionStatus.REQUEUED) -> De
 def waiting(task_id: str, *, retried: bool = False) -> DeadLetter:
     letter = make_letter(task_id=task_id)
     return make_letter(task_id=task_id, due_at=letter.created_at if retried else None)
+
+
+def test_nobody_is_woken_by_the_letters_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WEBHOOK_URL", "SLACK_URL", "PAGERDUTY_KEY"):
+        monkeypatch.setenv(f"MAHAVISHNU_ALERTS__{name}", "https://hooks.example/x")
+    monkeypatch.setenv("MAHAVISHNU_ALERTS__EMAIL_TO", '["ops@example.com"]')
+    assert alert_rules_from(demo_settings("memory:", "none")).channels == ("log",)
 
 
 @pytest.mark.parametrize(("width", "all_columns"), [(40, False), (60, False), (80, True), (200, True)])
