@@ -11,7 +11,7 @@ from typing import Any, Self
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.clock import add_time, instant, instant_text
-from mahavishnu.model.errors import IllegalMove, InvalidInput
+from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.ids import derived_entry_id, document_key, entry_instant, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -241,6 +241,7 @@ def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now:
 
 def complete_item(letter: DeadLetter, token: str, now: datetime) -> DeadLetter:
     """The worker has done it. Raises LostLease if the item is not its any more."""
+    _require_lease(letter, token, "complete", now)
     return evolve(lifecycle.succeed(letter, token=token, now=now), settled=f"completed {token}")
 
 
@@ -258,6 +259,7 @@ def fail_item(
 
     `retry_in` is a longer wait than the cooldown. Raises LostLease if the item is not its any more.
     """
+    _require_lease(letter, token, "fail", now)
     number = letter.retry_count + 1
     if definition is None or dead or is_expired(letter, now):
         letter = evolve(letter, max_retries=max(letter.max_retries, number))
@@ -269,6 +271,12 @@ def fail_item(
     if failed.status is DeadLetterStatus.EXHAUSTED:
         failed = _die(failed, definition, _why_dead(letter, definition, now, dead), now)
     return evolve(failed, settled=f"failed {token}")
+
+
+def renew_item(letter: DeadLetter, token: str, until: datetime, now: datetime) -> DeadLetter:
+    """The work goes on. Raises LostLease if the item is not its any more."""
+    _require_lease(letter, token, "renew", now)
+    return lifecycle.renew(letter, token=token, until=until, now=now)
 
 
 def recover_item(letter: DeadLetter, definition: QueueDefinition | None, now: datetime) -> DeadLetter:
@@ -347,6 +355,12 @@ def resurrect_item(letter: DeadLetter, now: datetime) -> DeadLetter:
         raise IllegalMove(letter.entry_id, "retry", status, "only what is dead or failed", what="item")
     fresh = lifecycle.redrive(letter, now=now)
     return evolve(fresh, reason=DlqReason.QUEUED, bound_for=None, expires_at=None, settled=None)
+
+
+def _require_lease(letter: DeadLetter, token: str, move: str, now: datetime) -> None:
+    if (lease := letter.lease) is None or lease.token != token:
+        why = "nobody has leased it now" if lease is None else f"{lease.owner} has leased it now"
+        raise LostLease(letter.entry_id, move, status_of(letter, now), f"this lease is over: {why}", what="item")
 
 
 def _wait(letter: DeadLetter, now: datetime, wait: timedelta) -> DeadLetter:

@@ -25,7 +25,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
-from mahavishnu.model.lifecycle import release, renew
+from mahavishnu.model.lifecycle import release
 from mahavishnu.model.query import Is, Query, Sort
 from mahavishnu.model.queue_items import ItemLease, QueueItem
 from mahavishnu.model.queues import QueueDefinition, require_lease_seconds
@@ -338,7 +338,7 @@ class QueueWork:
 
         def decide(current: DeadLetter) -> DeadLetter:
             now = self._clock.now()
-            return renew(current, token=token, until=now + length, now=now)
+            return rules.renew_item(current, token, now + length, now)
 
         _, after = await self._letters.change(letter, decide)
         self._context.lease_watch.look([after])

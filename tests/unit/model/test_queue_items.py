@@ -189,3 +189,20 @@ def test_an_item_goes_through_json_and_back() -> None:
     assert QueueItem.from_dict(old).failure_count == 0
     with pytest.raises(InvalidInput, match="can read"):
         QueueItem.from_dict({**shown.to_dict(), "status": "levitating"})
+
+
+def test_who_lost_a_lease_is_told_in_the_words_of_queues() -> None:
+    held = leased(item())
+    moves: dict[str, Callable[[DeadLetter], DeadLetter]] = {
+        "complete": lambda letter: rules.complete_item(letter, "other", NOW),
+        "fail": lambda letter: rules.fail_item(letter, queue(), "other", BOOM, NOW),
+        "renew": lambda letter: rules.renew_item(letter, "other", after(9), NOW),
+    }
+    for move, call in moves.items():
+        for letter, status, who in ((held, "active", "w"), (item(), "pending", "nobody")):
+            with pytest.raises(LostLease) as lost:
+                call(letter)
+            told = (
+                f"item {letter.entry_id!r} is {status}: cannot {move} it, this lease is over: {who} has leased it now"
+            )
+            assert str(lost.value) == told
