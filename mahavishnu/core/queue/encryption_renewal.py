@@ -65,11 +65,11 @@ class EncryptionRenewal:
         """
         if type(limit) is not int or not 1 <= limit <= MOST_AT_ONCE:
             raise InvalidInput(f"limit must be a whole number from 1 to {MOST_AT_ONCE}, not {limit!r:.80}")
+        await self._context.require("encrypt")
         encryption = self._context.letter_factory.encryption
         if not encryption.keys:
             raise InvalidInput("nothing is encrypted here: set encryption.fields and encryption.keys")
         namespace = require_namespace(self._context.namespace)
-        await self._context.require("encrypt")
         await self._context.open()
         places = await self._places(encryption)
         name, cursor = _place(after, places)

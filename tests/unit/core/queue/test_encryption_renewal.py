@@ -20,7 +20,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import archive_kind
+from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from tests.strategies import awkward_texts, objects
 from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
 from tests.unit.core.test_permissions import client
@@ -33,7 +33,10 @@ SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward
 async def kept(queue: DeadLetterQueue) -> str:
     """All that the store has, as text."""
     store = queue.context.store
-    kinds = [*KINDS, *(archive_kind(each.partition.name) for each in await queue.archive.partitions())]
+    kinds = [
+        *KINDS,
+        *(archive_kind(ARCHIVED_LETTERS, each.partition.name) for each in await queue.archive.partitions()),
+    ]
     return repr([(await store.collection(kind).find(Query(limit=1000))).items for kind in kinds])
 
 
