@@ -1,6 +1,6 @@
 """A worker beside people who look: `python -m benchmarks.viewers [--rounds NUMBER] [--due NUMBER]`.
 
-A worker runs 20,000 due letters from one SQLite file: alone, and, in turns with that, beside `mahavishnu serve` on the
+A worker runs 10,000 due letters from one SQLite file: alone, and, in turns with that, beside `mahavishnu serve` on the
 same file with 500 idle live viewers (pages that lie open, and are sent what changes) and 20 active ones, each of whom
 loads the next page two seconds after the one before. Before it begins, and once all is done, it is measured what the
 server costs while nothing changes.
@@ -40,7 +40,7 @@ from mahavishnu.stores.urls import open_store
 from tests.acceptance.server import served
 
 IDLE, ACTIVE, PAUSE = 500, 20, 2.0
-OPEN, DUE, ROUNDS, QUIET = 20_000, 20_000, 5, 5.0
+OPEN, DUE, ROUNDS, QUIET = 20_000, 10_000, 3, 5.0
 PAGES = ("/", "/groups", "/groups/group-7", "/letters", "/letters?q=fingerprint%3Agroup-9", "/runs", "/workers")
 
 
