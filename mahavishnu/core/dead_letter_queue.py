@@ -139,6 +139,7 @@ class DeadLetterQueue:
     telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
+
     # --- open and close
 
     @property
@@ -304,8 +305,7 @@ class DeadLetterQueue:
         """What a person should look at now, what matters most first: groups that grow, groups that are back, then what
         the numbers say. Empty if all is well. `stats`: of now, if they are known already.
         """
-        stats = stats or await self.get_statistics()
-        return [*await self.groups.warnings(), *numbers.warnings(stats)]
+        return [*await self.groups.warnings(), *numbers.warnings(stats or await self.get_statistics())]
 
     # --- letters are run
 
