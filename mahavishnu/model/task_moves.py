@@ -72,6 +72,10 @@ def _note(
     processor: str | None = None,
 ) -> TaskRecord:
     """The task with one more transition in its journal."""
+    if not isinstance(reason, str | None):
+        raise InvalidInput(f"the reason of a move of task {task.task_id!r} is text, not {reason!r:.80}")
+    if not isinstance(metadata, Mapping | None):
+        raise InvalidInput(f"the metadata of a move of task {task.task_id!r} is a mapping, not {metadata!r:.80}")
     number = task.transition_count + 1
     detail = Json.of(dict(metadata), "metadata") if metadata else None
     added = Transition(number, str(before), str(after), at, step, reason, detail, processor)
@@ -149,6 +153,8 @@ def begin_step(
     """
     step = task.step(name)
     if step is None:
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"a step of task {task.task_id!r} must have a name that is not empty, not {name!r:.80}")
         if len(task.steps) >= MAX_STEPS:
             raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
         step = options or StepRecord(name)

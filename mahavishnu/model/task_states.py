@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+
+from mahavishnu.model.errors import InvalidInput
 
 BACK_FROM_ERROR = "dlq_requeue"  # the only reason for which a task leaves `error`, and a letter has to be open for it
 
@@ -108,3 +110,20 @@ TERMINAL = (_T.COMPLETE, *_TASK_ENDS)
 OPEN = (*INITIAL, *ACTIVE, *WAITING)
 STEP_TERMINAL = (_S.COMPLETE, *_STEP_ENDS)
 STEP_DONE = (_S.COMPLETE, _S.RESOLVED_MANUALLY)  # what depends on it may go on
+
+
+def read_state(given: object) -> TaskState:
+    """The one state that was named. Raises InvalidInput."""
+    if not isinstance(given, str):
+        raise InvalidInput(f"a task is in one state, which is named by a text, not {given!r:.80}")
+    return read_states(given)[0]
+
+
+def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]:
+    """The states that were named. Raises InvalidInput for one that there is not."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    try:
+        return tuple(TaskState(name) for name in names)
+    except ValueError:
+        wrong = next(name for name in names if name not in list(TaskState))
+        raise InvalidInput(f"there is no task state {wrong!r:.80}; there are {', '.join(TaskState)}") from None

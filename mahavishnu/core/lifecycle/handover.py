@@ -17,8 +17,9 @@ from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_f
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.model import lifecycle, task_moves
-from mahavishnu.model.errors import IllegalMove, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError
 from mahavishnu.model.events import EventName
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -79,18 +80,20 @@ class HandOver:
         A second time it is the letter that there is. `details` go into the letter's metadata. `still` says whether the
         task is the case that it was. Raises NoSuchTask, and IllegalMove if not, or for a task that has ended otherwise.
         """
-        task = await self._lifecycle.get(task_id)
+        reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
+        if details is not None:  # before the task is in error
+            _require_details(details)
         if not still(task):
             raise _gone_on(task)
         known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
             return HandedOver(known, False)
         if task.state is not TaskState.ERROR:
-            task = await self._begin(task, notes, by, DlqReason(reason), still)
+            task = await self._begin(task, notes, by, reason, still)
             known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known):
             return HandedOver(known, False)
-        return HandedOver(await self._make_letter(task, notes, by, DlqReason(reason), details), True)
+        return HandedOver(await self._make_letter(task, notes, by, reason, details), True)
 
     async def _begin(
         self,
@@ -293,6 +296,21 @@ class HandOver:
             return current  # somebody goes on with it
         now, owner = self._context.clock.now(), self._context.owner
         return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+
+def _read_reason(reason: object) -> DlqReason:
+    try:
+        return DlqReason(str(reason))
+    except ValueError:
+        raise InvalidInput(
+            f"there is no reason {reason!r:.80} for a letter; there are {', '.join(DlqReason)}"
+        ) from None
+
+
+def _require_details(details: object) -> None:
+    if not isinstance(details, Mapping):
+        raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
+    Json.of(dict(details), "details")
 
 
 def _mark_of(task: TaskRecord) -> dict[str, Any] | None:

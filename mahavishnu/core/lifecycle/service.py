@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model import task_moves
-from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, MahavishnuError, NoSuchTask, StoreError
+from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState
+from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState, read_state, read_states
 from mahavishnu.model.tasks import (
     OldTransition,
     StepRecord,
@@ -246,8 +246,8 @@ class Lifecycle:
 
         Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if somebody else was quicker.
         """
-        (goal,) = read_states(state)
-        expected = [read_states(from_state)[0]] if from_state is not None else []
+        goal = read_state(state)
+        expected = [read_state(from_state)] if from_state is not None else []
 
         def move(task: TaskRecord) -> TaskRecord:
             if not expected:
@@ -387,13 +387,3 @@ class Lifecycle:
         if late:
             self.late_reports += 1
         return not late
-
-
-def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]:
-    """The states that were named. Raises InvalidInput for one that there is not."""
-    names = (given,) if isinstance(given, str) else tuple(given)
-    try:
-        return tuple(TaskState(name) for name in names)
-    except ValueError:
-        wrong = next(name for name in names if name not in list(TaskState))
-        raise InvalidInput(f"there is no task state {wrong!r:.80}; there are {', '.join(TaskState)}") from None

@@ -31,7 +31,7 @@ class StepOptions:
             raise InvalidInput(
                 f"max_attempts must be a whole number from 1, not {self.max_attempts!r:.80}: the first run counts too"
             )
-        if self.seconds is not None and not self.seconds > 0:
+        if self.seconds is not None and not (isinstance(self.seconds, int | float) and self.seconds > 0):
             raise InvalidInput(f"seconds must be above 0, not {self.seconds!r:.80}")
         if not self.retryable and (self.max_attempts or 1) > 1:
             log.warning("a step that is not retryable is run once: max_attempts=1 would say so")

@@ -226,3 +226,49 @@ async def test_what_could_not_be_read_again_is_no_task(house: House, given: Any)
     with pytest.raises(InvalidInput):
         await lifecycle.create("pay", **given)
     assert (await lifecycle.list("all")).items == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"state": "cancelled", "reason": 5},
+        {"state": "cancelled", "metadata": [1]},
+        {"state": "cancelled", "metadata": {"a": object()}},
+        {"state": None},
+        {"state": ["cancelled", "error"]},
+        {"state": "cancelled", "from_state": 5},
+    ],
+)
+async def test_a_move_that_could_not_be_read_again_is_refused(house: House, given: dict[str, Any]) -> None:
+    """It was written, and nobody could read the task any more."""
+    lifecycle = lifecycle_of(house)
+    task = await lifecycle.create("pay")
+    with pytest.raises(InvalidInput):
+        await lifecycle.transition(task.task_id, **given)
+    assert await lifecycle.get(task.task_id) == task
+
+
+@pytest.mark.parametrize("name", [5, None, ""])
+async def test_a_step_has_a_name(house: House, name: Any) -> None:
+    lifecycle = lifecycle_of(house)
+    task = await lifecycle.create("pay")
+    with pytest.raises(InvalidInput):
+        await lifecycle.begin_step(task.task_id, name)
+    assert await lifecycle.get(task.task_id) == task
+
+
+@pytest.mark.parametrize(
+    "given", [{"reason": "nonsense"}, {"reason": None}, {"details": [1]}, {"details": {"a": object()}}]
+)
+async def test_a_letter_that_cannot_be_made_leaves_its_task_alone(house: House, given: dict[str, Any]) -> None:
+    lifecycle = lifecycle_of(house)
+    task = await lifecycle.create("pay")
+    with pytest.raises(InvalidInput):
+        await lifecycle.move_to_dlq(task.task_id, **given)
+    assert await lifecycle.get(task.task_id) == task
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "5"])
+def test_a_step_takes_a_time(house: House, seconds: Any) -> None:
+    with pytest.raises(InvalidInput, match="seconds"):
+        lifecycle_of(house).with_options(seconds=seconds)
