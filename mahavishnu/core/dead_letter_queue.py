@@ -302,10 +302,9 @@ class DeadLetterQueue:
         return await store_health(self.context)
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
-        """What a person should look at now, what matters most first: groups that grow, groups that are back, then what
-        the numbers say. Empty if all is well. `stats`: of now, if they are known already.
-        """
-        return [*await self.groups.warnings(), *numbers.warnings(stats or await self.get_statistics())]
+        """What a person should look at: groups that grow or are back, then what the numbers, or `stats` of now, say."""
+        by_number = numbers.warnings(stats or await self.get_statistics())
+        return [*await self.groups.warnings(), *by_number]
 
     # --- letters are run
 
