@@ -204,3 +204,18 @@ async def test_records_are_noted_before_their_local_copies_are_gone(house: House
     assert (await branch.store.drain()).waiting == 0
     house.clock.advance(30)
     assert await worker.events.publish_missed() == 1
+
+
+async def test_what_became_visible_after_a_look_is_found_by_the_next(house: House) -> None:
+    """As of a machine whose clock is behind, or of a write that took its time."""
+    app = house.app(events=ON)
+    await app.dlq.open()
+    app.dlq.store.faults.unavailable("write", kind=EVENTS)  # type: ignore[attr-defined]
+    await fails(app, NETWORK)
+    await die_before_events(house, app.dlq)
+    other = house.app(events=ON)
+    house.clock.advance(45)
+    await other.dlq.open()
+    await other.events.log.move("*outbox", 0, at=house.clock.now())  # somebody looked, and did not see it yet
+    house.clock.advance(5)
+    assert await other.events.publish_missed() == 1

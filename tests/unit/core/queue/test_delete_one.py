@@ -162,6 +162,34 @@ async def test_killed_at_any_call_another_process_finishes_it(tmp_path: Path, mo
     assert await kill_at_each_call("memory", tmp_path, moment, prepare, delete, check) > 10
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_killed_while_what_is_only_in_the_archive_is_deleted(tmp_path: Path, moment: str) -> None:
+    """All of it is there still, or nothing once another process has looked."""
+    whole: list[dict[str, int]] = []
+
+    async def prepare(house: House) -> None:
+        queue = house.queue()
+        await with_a_life(queue, house, archive=False)
+        house.clock.advance(LATER)
+        await run(queue)
+        whole[:] = [await who_knows(queue)]
+
+    async def check(house: House, nothing: None) -> None:
+        queue = house.queue()
+        await queue.deletion.finish()
+        assert await who_knows(queue) in (whole[0], {})
+        if await who_knows(queue):
+            assert (await queue.archive.show("wf")).line.copy.task_id == "wf"
+            await queue.deletion.delete_task("wf")
+        assert await who_knows(queue) == {}
+        await sound(queue)
+
+    async def delete(queue: DeadLetterQueue) -> None:
+        await queue.deletion.delete_task("wf")
+
+    assert await kill_at_each_call("memory", tmp_path, moment, prepare, delete, check) > 10
+
+
 async def test_clearing_takes_copies_of_letters_that_were_taken_out(any_house: House) -> None:
     """They would be shown as archived once nobody remembers the letter."""
     queue = any_house.queue()

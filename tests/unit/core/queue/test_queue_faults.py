@@ -146,3 +146,25 @@ async def test_a_worker_that_died_with_an_item_of_a_deleted_queue(house: House) 
     assert (await queue.queues.maintain())["recovered"] == 1
     left = await queue.queues.item("q", lease.item.id)
     assert (left.status, left.reason) == ("dead", "queue_definition_missing")
+
+
+@pytest.mark.parametrize("how", ["complete", "retry"])
+async def test_an_end_that_is_said_again_changes_nothing(house: House, how: str) -> None:
+    """By the same process or another one: the first answer may have been lost."""
+    first, second = house.queue().queues, house.queue().queues
+    await first.create("q", retry={"attempts": 3})
+    made = await first.produce("q", 1)
+    (lease,) = await first.lease("q", "w")
+    ended = [await getattr(each, how)("q", made.id, lease.token) for each in (first, second, first)]
+    assert ended[0] == ended[1] == ended[2]
+    assert ended[0].failure_count == (how == "retry")
+    assert (await first.numbers("q"))["lifetime_stats"]["retry_failed"] == (how == "retry")
+
+
+@pytest.mark.parametrize("name", ["id", "source_id", "source_queue"])
+async def test_an_imported_name_with_a_slash_is_refused(house: House, name: str) -> None:
+    """Names are put together with one, so that `a/b` of `c` would be `b` of `c/a`."""
+    queues = house.queue().queues
+    await queues.create("q")
+    with pytest.raises(InvalidInput, match=f"{name} of an item cannot have a '/'"):
+        await queues.import_items("q", [{"payload": 1, name: "a/b"}])
