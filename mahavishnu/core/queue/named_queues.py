@@ -143,6 +143,8 @@ class NamedQueues:
         """
         if not isinstance(error, str):
             raise InvalidInput(f"error must be text, not {error!r:.80}")
+        if not isinstance(dead, bool):
+            raise InvalidInput(f"dead must be True or False, not {dead!r:.80}")
         wait = None if retry_in is None else require_wait(retry_in)
         await self._require("queue.lease", queue)
         return self._item(await self._work.fail(queue, id, token, error, dead, wait))

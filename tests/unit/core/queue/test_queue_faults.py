@@ -89,6 +89,17 @@ async def test_a_wait_that_cannot_be_is_refused(house: House, wait: Any) -> None
     assert (await queues.item("q", made.id)).is_leased
 
 
+@pytest.mark.parametrize("dead", ["no", None, 0])
+async def test_an_item_does_not_die_of_a_wrong_word(house: House, dead: Any) -> None:
+    queues = house.queue().queues
+    await queues.create("q", retry={"attempts": 3})
+    made = await queues.produce("q", 1)
+    (lease,) = await queues.lease("q", "w")
+    with pytest.raises(InvalidInput, match="dead must be True or False"):
+        await queues.retry("q", made.id, lease.token, dead=dead)
+    assert (await queues.item("q", made.id)).is_leased
+
+
 async def test_a_cooldown_may_be_longer_than_letters_are_made_to_wait(house: House) -> None:
     queues = house.queue().queues
     await queues.create("q", retry={"attempts": 9, "cooldown": "30d"}, lease_timeout="10s")
