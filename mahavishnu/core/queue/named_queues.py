@@ -41,7 +41,7 @@ class NamedQueues:
         self._definitions: QueueDefinitions = QueueDefinitions(context, home._definitions if home else None)
         self._moves = QueueMoves(self._definitions, self._letters)
         self._intake = QueueIntake(self._definitions, self._letters)
-        self._work = QueueWork(self._definitions, self._letters, self._moves.finish_move)
+        self._work = QueueWork(self._definitions, self._letters, self._moves)
 
     async def _require(self, act: str, queue: str) -> None:
         await self._context.require(act, f"queue:{queue}", self._letters.namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -157,12 +157,17 @@ class QueueLetters:
         letter: DeadLetter,
         move: str,
         decide: Callable[[DeadLetter], DeadLetter],
+        arrive: Callable[[DeadLetter], Awaitable[bool]],
         what: str | None = None,
         by: str = "",
     ) -> tuple[DeadLetter, DeadLetter]:
-        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at."""
+        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at.
+
+        `arrive` says whether the item is where it is bound for; from then on the one that is here cannot be changed.
+        """
         for _ in range(_MOVED_TRIES):
-            await self._refuse_if_moved(letter, move)
+            if rules.was_moved(letter) or (letter.is_open and letter.bound_for is not None and await arrive(letter)):
+                raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
             seen = letter.bound_for
 
             def decide_here(current: DeadLetter, seen: str | None = seen) -> DeadLetter:
@@ -173,14 +178,6 @@ class QueueLetters:
                 return before, after
             letter = after
         raise StoreUnavailable(f"item {letter.entry_id!r} was changed by others {_MOVED_TRIES} times in a row")
-
-    async def _refuse_if_moved(self, letter: DeadLetter, move: str) -> None:
-        """Raise IllegalMove for an item that is where it was bound for, though it may not be closed here yet."""
-        if letter.bound_for is None or not (letter.is_open or rules.was_moved(letter)):
-            return
-        key = rules.moved_key(letter, self.namespace)
-        if rules.was_moved(letter) or (await self.records.get([key]))[0] is not None:
-            raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
 
     async def _delete(self, before: DeadLetter, after: DeadLetter, what: str | None, by: str) -> DeadLetter | None:
         if what is None:

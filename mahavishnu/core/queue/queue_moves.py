@@ -81,6 +81,19 @@ class QueueMoves:
             )
             return False
 
+    async def arrive(self, letter: DeadLetter) -> bool:
+        """Whether an item is where it is bound for. If it can get there, it does so now; raises StoreError if unknown.
+
+        What a mover has sent may still be on its way to the store when a person wants the item back: looking whether it
+        is there would not be enough.
+        """
+        try:
+            definition = await self.definitions.require(str(letter.bound_for))
+        except NoSuchQueue:
+            key = rules.moved_key(letter, self.letters.namespace)
+            return (await self.letters.records.get([key]))[0] is not None
+        return await self._close(letter, await self._produce(letter, definition))
+
     async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
         """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
         fresh, store = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_intake import refuse, require_persisted
 from mahavishnu.core.queue.queue_letters import QueueLetters, log
+from mahavishnu.core.queue.queue_moves import QueueMoves
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import (
@@ -63,12 +64,10 @@ class _Line:
 
 
 class QueueWork:
-    """Lease, complete and fail for the queues of a namespace. `end` is called with each item that has died."""
+    """Lease, complete and fail for the queues of a namespace. What has died moves on by `moves`."""
 
-    def __init__(
-        self, definitions: QueueDefinitions, letters: QueueLetters, end: Callable[[DeadLetter], Awaitable[object]]
-    ) -> None:
-        self._definitions, self._letters, self._end = definitions, letters, end
+    def __init__(self, definitions: QueueDefinitions, letters: QueueLetters, moves: QueueMoves) -> None:
+        self._definitions, self._letters, self._moves = definitions, letters, moves
         self._context, self._clock = letters.context, letters.context.clock
         self._completions: Batcher[_Completion] = Batcher(self._write_completed)
         self._lines: dict[tuple[asyncio.AbstractEventLoop, str], _Line] = {}
@@ -353,7 +352,7 @@ class QueueWork:
         subject = f"letter:{letter.key}"
         async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
             before, after = await self._letters.change_if_here(
-                letter, "retry", lambda each: rules.resurrect_item(each, self._clock.now())
+                letter, "retry", lambda each: rules.resurrect_item(each, self._clock.now()), self._moves.arrive
             )
             act.add_change({"status": str(before.status)}, {"status": str(after.status)})
         self._letters.announce(EventName.QUEUE_ITEM_RETRY, after, manual=True)
@@ -369,7 +368,9 @@ class QueueWork:
                 raise IllegalMove(id, "drop", "active", f"{current.lease.owner} has leased it", what="item")
             return delete(current, now=self._clock.now(), by=by)
 
-        before, _ = await self._letters.change_if_here(letter, "drop", decide, notes or "dropped by a person", by)
+        before, _ = await self._letters.change_if_here(
+            letter, "drop", decide, self._moves.arrive, notes or "dropped by a person", by
+        )
         return before
 
     async def _after(self, before: DeadLetter, after: DeadLetter) -> None:
@@ -378,4 +379,4 @@ class QueueWork:
             return
         self._letters.announce_failure(before, after)
         if after.bound_for is not None and after.is_open:
-            await self._end(after)
+            await self._moves.finish_move(after)

@@ -7,7 +7,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
 from mahavishnu.model import queue_items
-from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
@@ -230,6 +230,33 @@ async def test_an_item_that_a_person_retries_while_it_is_moved_lives_once(house:
     await other.queues.maintain()
     found = {name: [each.status for each in (await one.queues.items(name)).items] for name in ("S", "D")}
     assert found == ({"S": [], "D": ["active"]} if leased else {"S": ["pending"], "D": []})
+
+
+@pytest.mark.parametrize("act", ["drop", "resurrect"])
+async def test_a_move_that_was_sent_and_comes_late_doubles_no_item_that_a_person_wants_back(
+    house: House, act: str
+) -> None:
+    """The store gets it after the sender has given up, and after somebody has looked whether it is there."""
+    queue = house.queue()
+    await queue.queues.create("D")
+    await queue.queues.create("S", dead_queue="D")
+    made = await queue.queues.produce("S", 1)
+    (lease,) = await queue.queues.lease("S", "w")
+    assert isinstance(queue.store, FaultyStore)
+    letters, sent = queue.store.collection(LETTERS), list[DeadLetter]()
+
+    async def hold_up(call: Call) -> None:
+        if call.given[0].queue == "D":
+            sent.extend(call.given)
+            raise StoreUnavailable("no answer in time", maybe_written=True)
+
+    with queue.store.faults.before("write", hold_up, kind=LETTERS):
+        await queue.queues.retry("S", lease.item.id, lease.token)
+    assert sent
+    with pytest.raises(IllegalMove, match="it is in queue D now"):
+        await getattr(queue.queues, act)("S", made.id)
+    assert await letters.write(sent) == [None]
+    assert [len((await queue.queues.items(name)).items) for name in ("S", "D")] == [0, 1]
 
 
 async def test_items_come_in_and_go_out_while_the_primary_store_is_away(house: House) -> None:
