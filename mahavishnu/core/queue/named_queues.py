@@ -209,8 +209,11 @@ class NamedQueues:
         return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)
 
     async def numbers(self, queue: str) -> dict[str, Any]:
-        """How many items there are by status, and everything that ever happened to items of this queue."""
-        await self._context.open()
+        """How many items there are by status, and everything that ever happened to items of this queue.
+
+        Raises NoSuchQueue and StoreError.
+        """
+        await self._definitions.require(queue)
         scope, namespace = self._context.scope, items_namespace(self._letters.namespace, queue)
         letters = NamespaceRecords(self._letters.records, namespace, scope=scope, fields=SCOPED_FIELDS)
         inside = self._context.in_namespace(letters.namespace)
@@ -240,8 +243,9 @@ class NamedQueues:
                 log.error("queue '%s' could not be looked after: %s", name, problem)
         if is_home_away(self._context.store):
             return done  # it is not known which queues there are
-        for name in await self._letters.leased_queues() - {*known}:  # deleted, while workers had items of it
+        for name in await self._letters.unsettled_queues() - {*known}:  # deleted meanwhile
             done["recovered"] += await self._work.recover(name)
+            done["moved"] += await self._moves.finish_moves([name])
         return done
 
     def _item(self, letter: Any) -> QueueItem:

@@ -122,10 +122,10 @@ class QueueLetters:
         deleted = Is("resolution_status", (ResolutionStatus.DELETED,))
         return (Not(OPEN), Not(deleted), Not(Is("status", (DeadLetterStatus.COMPLETED,))))
 
-    async def leased_queues(self) -> set[str]:
-        """The queues of which workers have items, also those that are not defined any more."""
-        leased = Query((OPEN, Is("status", (DeadLetterStatus.RETRYING,))))
-        tally = await self.records.tally(leased, ["namespace", "queue"])
+    async def unsettled_queues(self) -> set[str]:
+        """The queues with items that workers have or that are on their way, also those not defined any more."""
+        unsettled = AnyOf((Is("status", (DeadLetterStatus.RETRYING,)), Not(Missing("bound_for"))))
+        tally = await self.records.tally(Query((OPEN, unsettled)), ["namespace", "queue"])
         return {queue for namespace, queue in tally.cells if namespace == items_namespace(self.namespace, str(queue))}
 
     async def change(

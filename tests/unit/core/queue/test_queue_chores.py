@@ -91,6 +91,26 @@ async def test_produce_and_lease_work_on_while_moves_fail(house: House) -> None:
     assert (await queue.queues.maintain())["moved"] == 100
 
 
+async def test_what_is_on_its_way_arrives_though_the_queue_that_it_left_is_deleted(house: House) -> None:
+    queue = house.queue()
+    await queue.queues.create("dead")
+    await queue.queues.create("q", dead_queue="dead")
+    await queue.queues.produce("q", 1)
+    (lease,) = await queue.queues.lease("q", "w")
+
+    async def refuse(call: Call) -> None:
+        if any(each.queue == "dead" for each in call.given):
+            raise StoreUnavailable("down")
+
+    assert isinstance(queue.store, FaultyStore)
+    with queue.store.faults.before("write", refuse, kind=LETTERS):
+        await queue.queues.retry("q", lease.item.id, lease.token)
+    await queue.queues.delete("q")
+    house.clock.advance(60)
+    assert (await queue.queues.maintain())["moved"] == 1
+    assert [each.payload for each in (await queue.queues.items("dead")).items] == [1]
+
+
 class Outage:
     """A process whose way to the primary store breaks, and another one whose way does not."""
 
