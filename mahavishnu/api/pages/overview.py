@@ -23,7 +23,7 @@ from mahavishnu.core.queue.trends import Trend
 from mahavishnu.core.queue.workers import WorkerReport
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
-from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.queues import QueueKind
 from mahavishnu.model.staleness import StaleRow
@@ -168,18 +168,26 @@ async def _runs(dlq: DeadLetterQueue) -> Sequence[BulkRun]:
 
 async def _queues(dlq: DeadLetterQueue) -> QueueLines:
     here = [each for each in await dlq.queues.list() if each.kind is not QueueKind.EXTERNAL]
-    counted = await asyncio.gather(*(dlq.queues.numbers(each.name) for each in here[:MOST_COUNTED]))
     targets = {each.dead_queue for each in here}
-    found = [_queue_line(each, for_dead=each["queue"] in targets) for each in counted]
+    lines = (_queue_line(dlq, each.name, for_dead=each.name in targets) for each in here[:MOST_COUNTED])
+    found = [line for line in await asyncio.gather(*lines) if line]
     shown = sorted(found, key=lambda line: (-line.dead, -line.open, line.name))[:MOST_QUEUES]
     return QueueLines(await asyncio.gather(*(_with_oldest(dlq, line) for line in shown)), len(here))
 
 
-def _queue_line(numbers: Mapping[str, Any], *, for_dead: bool) -> QueueLine:
+async def _queue_line(dlq: DeadLetterQueue, name: str, *, for_dead: bool) -> QueueLine | None:
+    """The numbers of a queue; None if it has been deleted meanwhile."""
+    try:
+        numbers = await dlq.queues.numbers(name)
+    except NoSuchQueue:
+        return None
     whole = numbers["queue_size"]
-    return QueueLine(numbers["queue"], whole, whole if for_dead else numbers["status_breakdown"]["exhausted"], for_dead)
+    return QueueLine(name, whole, whole if for_dead else numbers["status_breakdown"]["exhausted"], for_dead)
 
 
 async def _with_oldest(dlq: DeadLetterQueue, line: QueueLine) -> QueueLine:
-    first = (await dlq.queues.items(line.name, limit=1)).items if line.open else ()
+    try:
+        first = (await dlq.queues.items(line.name, limit=1)).items if line.open else ()
+    except NoSuchQueue:  # deleted meanwhile
+        first = ()
     return replace(line, oldest=first[0].created_at if first else None)
