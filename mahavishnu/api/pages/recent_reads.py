@@ -16,6 +16,7 @@ D = TypeVar("D")
 RENEWED_AFTER = 2.0  # seconds
 AFTER_CHANGES = 1.0  # so long an answer lasts where a change is known: many come at once
 LASTS = 5.0  # after which nobody is shown it any more
+RESTS = 10  # times as long as a read took, the next one waits: workers need the store more than those who look
 MOST_PAGES = 20  # texts for one answer: of people with different names
 MOST_KEPT = 100  # answers
 _READING_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -28,6 +29,7 @@ class Recent(Generic[R]):
     value: R
     at: datetime
     began: float = 0.0  #: on the clock that says how old it is
+    took: float = 0.0  #: seconds
     pages: list[tuple[Any, str]] = field(default_factory=list, compare=False)  #: texts of pages that show it
     _derived: dict[Any, Any] = field(default_factory=dict, compare=False)
 
@@ -52,7 +54,8 @@ class Recent(Generic[R]):
 class RecentReads:
     """Answers of reads that cost the store much, each for all who ask for the same.
 
-    After two seconds an answer is renewed beside those who look; after five nobody gets it, and who asks waits.
+    After two seconds an answer is renewed beside those who look; after five nobody gets it, and who asks waits. What
+    took long to read is renewed later, so that reading takes a tenth of the time at most.
     """
 
     def __init__(self, clock: Clock, pace: Clock | None = None) -> None:
@@ -69,7 +72,7 @@ class RecentReads:
         """
         now = self._pace.monotonic()
         kept = self._find(key, now)
-        if kept is not None and now - kept.began < RENEWED_AFTER:
+        if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER):
             return kept
         renewing = self._reading.get(key)
         if renewing is None:
@@ -81,7 +84,7 @@ class RecentReads:
         """What `get` would give at once, and not renew; otherwise None."""
         now = self._pace.monotonic()
         kept = self._find(key, now)
-        return kept if kept is not None and now - kept.began < RENEWED_AFTER else None
+        return kept if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER) else None
 
     def _find(self, key: Hashable, now: float) -> Recent[Any] | None:
         """What may still be shown under this key. The oldest ones are dropped, if they are too old for anybody."""
@@ -90,7 +93,8 @@ class RecentReads:
         kept = self._kept.get(key)
         if kept is None or now - kept.began >= LASTS:
             return None
-        return None if kept.began <= self._changed_at and now - kept.began >= AFTER_CHANGES else kept
+        changed = kept.began <= self._changed_at
+        return None if changed and now - kept.began >= _pause(kept, AFTER_CHANGES) else kept
 
     def outdate(self) -> None:
         """Something has changed, here or elsewhere: what was read before is shown for a second, and then no more."""
@@ -104,7 +108,8 @@ class RecentReads:
     async def _read(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
         at, began, me = self._clock.now(), self._pace.monotonic(), asyncio.current_task()
         try:
-            found = Recent(await read(), at, began)
+            value = await read()
+            found = Recent(value, at, began, self._pace.monotonic() - began)
             if self._reading.get(key) is me:
                 self._kept.pop(key, None)
                 self._kept[key] = found
@@ -133,6 +138,11 @@ class ForgetAfterChanges:
             await send(message)
 
         await self._app(scope, receive, send_after)
+
+
+def _pause(kept: Recent[Any], least: float) -> float:
+    """How long after the reading began nobody reads again. It is over in time to have the next one before it is old."""
+    return max(least, min(RESTS * kept.took, LASTS - 2 * kept.took))
 
 
 def _retrieve_exception(task: asyncio.Task[Any]) -> None:

@@ -44,6 +44,40 @@ async def test_all_who_ask_share_one_read(clock: ManualClock) -> None:
     assert source.reads == 2
 
 
+@pytest.mark.parametrize(("took", "pause"), [(0.01, 2.0), (0.3, 3.0), (0.4, 4.0), (0.8, 3.4), (3.0, 2.0)])
+async def test_what_took_long_is_read_again_later(clock: ManualClock, took: float, pause: float) -> None:
+    reads, count = RecentReads(clock, clock), 0
+
+    async def read_slowly() -> int:
+        nonlocal count
+        count += 1
+        clock.advance(took)
+        return count
+
+    await reads.get("a", read_slowly)
+    began = clock.monotonic() - took
+    for after in (pause - 0.01, pause):
+        clock.advance(max(0.0, began + after - clock.monotonic()))
+        assert (reads.peek("a") is None) is (clock.monotonic() - began >= pause)
+
+
+async def test_an_answer_that_took_long_outlives_a_change_for_longer(clock: ManualClock) -> None:
+    reads, count = RecentReads(clock, clock), 0
+
+    async def read_slowly() -> int:
+        nonlocal count
+        count += 1
+        clock.advance(0.4)
+        return count
+
+    await reads.get("a", read_slowly)
+    reads.outdate()
+    clock.advance(3.5)
+    assert (await reads.get("a", read_slowly)).value == 1
+    clock.advance(0.2)
+    assert (await reads.get("a", read_slowly)).value == 2
+
+
 async def test_an_old_answer_is_renewed_while_nobody_waits(clock: ManualClock) -> None:
     source, reads = Source(), RecentReads(clock, clock)
     first = await reads.get("a", source.read)
