@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 KEEPALIVE_SECONDS = 15.0  # after which a comment shows that the connection is open
 _CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, and their writes visible later
-_MAX_CHANGES = 100  # changes sent after one poll; if there are more, clients are told to read the lists again
+_MAX_CHANGES = 200  # changes sent after one poll; if there are more, clients are told to read the lists again
 _MAX_QUEUED = 20  # polls whose events are kept for a slow listener
 _MAX_SEEN = 10_000
 _LETTER = ("task_id", "namespace", "queue", "adapter", "entry_id", "status", "error_category", "fingerprint",
