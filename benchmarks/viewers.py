@@ -68,7 +68,7 @@ class LiveViewer(asyncio.Protocol):
 @asynccontextmanager
 async def idle_viewers(url: str) -> AsyncIterator[None]:
     parts, loop = urlsplit(url), asyncio.get_running_loop()
-    request = f"GET /api/v1/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
+    request = f"GET /api/v1/events?brief=true HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
     opened = []
     assert parts.hostname and parts.port
     for _ in range(IDLE):

@@ -61,14 +61,19 @@ class LiveEvents:
 
     def __init__(self, *events: LiveEvent) -> None:
         self.events = events
-        self._texts: dict[Scope | None, str] = {}
+        self._texts: dict[tuple[Scope | None, bool], str] = {}
 
-    def text(self, scope: Scope | None) -> str:
-        """What of it is in the scope of who listens, as it is sent: made once for all who see the same."""
-        if scope not in self._texts:
+    def text(self, scope: Scope | None, brief: bool = False) -> str:
+        """What of it is in the scope of who listens, as it is sent: made once for all who see the same.
+
+        `brief` is one event of each name, the latest, without its record.
+        """
+        if (scope, brief) not in self._texts:
             seen = [event for event in self.events if scope is None or _is_in(scope, event)]
-            self._texts[scope] = "".join(map(_as_sse, seen)) if self.events else ": still here\n\n"
-        return self._texts[scope]
+            if brief:
+                seen = [event._replace(data={}) for event in {event.name: event for event in seen}.values()]
+            self._texts[scope, brief] = "".join(map(_as_sse, seen)) if self.events else ": still here\n\n"
+        return self._texts[scope, brief]
 
 
 READ_AGAIN = LiveEvent("", "many", {"of": "everything"})
@@ -247,10 +252,15 @@ def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | 
     summary="What changes, as it changes",
 )
 async def events(
-    request: Request, dlq: Queue, actor: Viewer, last_event_id: Annotated[EventId | None, Header()] = None
+    request: Request,
+    dlq: Queue,
+    actor: Viewer,
+    last_event_id: Annotated[EventId | None, Header()] = None,
+    brief: bool = False,
 ) -> StreamingResponse:
     """Events `letter`, `run` and `group` with the record in short; `many`: more has changed, read the list again.
 
+    `brief`: for who reads the list again in any case. At most one event of each name at a time, without the record.
     `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
     before that: a change may be told twice, and none is left out.
     """
@@ -259,7 +269,7 @@ async def events(
     since = _instant_from_id(last_event_id)
     await dlq.open()
     return StreamingResponse(
-        _texts(live.listen(since), dlq.context.scope), media_type="text/event-stream", headers=_UNBUFFERED
+        _texts(live.listen(since), dlq.context.scope, brief), media_type="text/event-stream", headers=_UNBUFFERED
     )
 
 
@@ -291,10 +301,10 @@ def _is_in(scope: Scope, event: LiveEvent) -> bool:
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
-async def _texts(polls: AsyncIterator[LiveEvents], scope: Scope | None) -> AsyncIterator[str]:
+async def _texts(polls: AsyncIterator[LiveEvents], scope: Scope | None, brief: bool) -> AsyncIterator[str]:
     yield ": open\n\n"
     async for events in polls:
-        if text := events.text(scope):
+        if text := events.text(scope, brief):
             yield text
 
 

@@ -331,7 +331,7 @@ async def test_events_as_server_sent_text() -> None:
         yield LiveEvents()
         yield LiveEvents(LiveEvent("", "degraded", {"detail": "away"}))
 
-    assert [text async for text in _texts(polls(), None)] == [
+    assert [text async for text in _texts(polls(), None, False)] == [
         ": open\n\n",
         'id: 2026-01-01T00:00:00.000Z\nevent: letter\ndata: {"task_id": "a\\nb"}\n\n',
         ": still here\n\n",
@@ -349,3 +349,14 @@ async def test_a_text_is_made_once_for_those_who_see_the_same() -> None:
     assert "orders" in events.text(orders) and "mail" not in events.text(orders)
     assert events.text(Scope(adapters=frozenset({"orders"}))) is events.text(orders)
     assert events.text(Scope(adapters=frozenset({"sms"}))) == ""  # and nothing is sent
+
+
+def test_who_reads_the_lists_again_is_told_each_name_once() -> None:
+    record = {"namespace": "default", "queue": "default", "adapter": "orders"}
+    letters = [LiveEvent(f"2026-01-01T00:00:0{second}.000Z", "letter", record) for second in range(3)]
+    events = LiveEvents(*letters, LiveEvent("", "many", {"of": "letter"}))
+    assert events.text(None, brief=True) == (
+        "id: 2026-01-01T00:00:02.000Z\nevent: letter\ndata: {}\n\nevent: many\ndata: {}\n\n"
+    )
+    assert events.text(Scope(adapters=frozenset({"sms"})), brief=True) == "event: many\ndata: {}\n\n"
+    assert events.text(None).count("event: letter") == 3
