@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import read_case
+from mahavishnu.core.queue.archive_reads import ArchivedCase, read_case
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
@@ -216,17 +216,22 @@ async def archived_letters(dlq: DeadLetterQueue) -> dict[str, list[DeadLetter]]:
     """The letters that the archive has, former ones too, by their entry ids.
 
     A former letter may be there by itself too: in a later state, which a local store brought home when its successor
-    had left; or because who archived it alone was killed just after another process had archived it with its successor.
+    had left; or because who archived it was killed just after another process had archived it with its successor. Such
+    a copy has what that letter succeeded, as the successor's copy has it.
     """
-    letters, former, after = dict[str, list[DeadLetter]](), dict[str, list[DeadLetter]](), None
+    cases, after = list[ArchivedCase](), None
     while True:
         page = await dlq.archive.list(1000, after)
-        for case in map(read_case, page.items):
-            letters.setdefault(case.letter.entry_id, []).append(case.letter)
-            for each in case.former:
-                former.setdefault(each.entry_id, []).append(each)
+        cases += map(read_case, page.items)
         if (after := page.next) is None:
-            return former | letters
+            break
+    succeeded = {each.entry_id for case in cases for each in case.former}
+    letters, former = dict[str, list[DeadLetter]](), dict[str, list[DeadLetter]]()
+    for case in cases:
+        letters.setdefault(case.letter.entry_id, []).append(case.letter)
+        for each in () if case.letter.entry_id in succeeded else case.former:
+            former.setdefault(each.entry_id, []).append(each)
+    return former | letters
 
 
 def is_retired(letter: DeadLetter) -> bool:

@@ -65,7 +65,8 @@ class MoveCollector:
     async def _add_former(self, moves: Sequence[ArchiveMove]) -> None:
         """Add to each letter its former ones, the latest first."""
         may_have = {move.letter.key: move for move in moves if move.letter.absorbed or move.letter.previous_entry_id}
-        names, found = [move.letter.task_id for move in may_have.values()], defaultdict[str, list[FormerLetter]](list)
+        names = list({move.letter.task_id: None for move in may_have.values()})  # other queues may have the same task
+        found = defaultdict[str, list[FormerLetter]](list)
         for start in range(0, len(names), _ASKED):
             query = Query((Is("task_id", tuple(names[start : start + _ASKED])),))
             async for former in scan(self._history, query):

@@ -179,3 +179,19 @@ async def test_who_removes_what_a_capture_left_loses_to_the_next_one_that_keeps_
         assert await history.remove([seen]) == [False]
     (kept,) = await history.get([letter.entry_id])
     assert kept == FormerLetter.of(letter)
+
+
+async def test_letters_of_one_task_in_two_queues_have_their_own_former_letters_once(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where their histories are asked for apart."""
+    monkeypatch.setattr("mahavishnu.core.queue.archive_moves._ASKED", 1)
+    queue = any_house.queue(retention=RULES)
+    for name in ("mail", "default", "mail", "default"):
+        made = await queue.enqueue("wf", {}, [], "boom", max_retries=0, queue=name)
+        await queue.letters.fail("wf", queue=name)
+        assert made
+        any_house.clock.advance(1)
+    await archive(queue)
+    cases = [read_case(line) for line in (await queue.archive.list()).items]
+    assert [(len(case.former), case.former[0].queue == case.letter.queue) for case in cases] == [(1, True)] * 2
