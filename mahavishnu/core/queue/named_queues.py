@@ -211,14 +211,17 @@ class NamedQueues:
     async def numbers(self, queue: str) -> dict[str, Any]:
         """How many items there are by status, and everything that ever happened to items of this queue.
 
-        Raises NoSuchQueue and StoreError.
+        A queue that is deleted has them, too. Raises NoSuchQueue if nothing tells of such a queue, and StoreError.
         """
-        await self._definitions.require(queue)
+        await self._context.open()
         scope, namespace = self._context.scope, items_namespace(self._letters.namespace, queue)
         letters = NamespaceRecords(self._letters.records, namespace, scope=scope, fields=SCOPED_FIELDS)
         inside = self._context.in_namespace(letters.namespace)
         tally, summed = await count_letters(letters, Ledger(inside))
         found = statistics(tally, None, summed if inside.sees_whole_namespace else None, {})
+        is_empty = not (found["queue_size"] or found["lifetime_stats"].get("enqueued_total"))
+        if is_empty and self._definitions.is_seen(queue):
+            await self._definitions.require(queue)
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
     async def maintain(self) -> dict[str, int]:

@@ -90,9 +90,10 @@ class QueueDefinitions:
     async def find(self, name: str) -> QueueDefinition | None:
         """The definition as it is now, or None."""
         await self._open()
-        return await get_one(self._records, definition_key(self.namespace, name)) if self._is_seen(name) else None
+        return await get_one(self._records, definition_key(self.namespace, name)) if self.is_seen(name) else None
 
-    def _is_seen(self, name: str) -> bool:
+    def is_seen(self, name: str) -> bool:
+        """Whether the actor may see the queue of this name, if there is one."""
         scope = self._context.scope
         return scope is None or scope.queues is None or name in scope.queues
 
@@ -117,7 +118,7 @@ class QueueDefinitions:
     async def list(self) -> list[QueueDefinition]:
         """All of the namespace, by name."""
         await self._open()
-        return [each async for each in scan(self._records, _BY_NAME) if self._is_seen(each.name)]
+        return [each async for each in scan(self._records, _BY_NAME) if self.is_seen(each.name)]
 
     async def create(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
@@ -149,7 +150,7 @@ class QueueDefinitions:
             sets_target = "dead_queue" in options
 
             async def change(current: QueueDefinition | None) -> QueueDefinition | None:
-                if current is None or not self._is_seen(name):
+                if current is None or not self.is_seen(name):
                     raise NoSuchQueue(name)
                 changed = rules.set_options(current, options, self._clock.now())
                 if changed is current:
@@ -261,7 +262,7 @@ class QueueDefinitions:
         """The definitions of these names, as they are now, of those that there are. Raises StoreError."""
         await self._open()
         found = await self._records.get(
-            [definition_key(self.namespace, name) for name in dict.fromkeys(names) if self._is_seen(name)]
+            [definition_key(self.namespace, name) for name in dict.fromkeys(names) if self.is_seen(name)]
         )
         for each in found:
             if isinstance(each, StoreError):
@@ -292,7 +293,7 @@ class QueueDefinitions:
             found = await self.by_name(names)
         except StoreUnavailable as problem:
             known = self._known_or_declared()
-            seen = filter(self._is_seen, names)
+            seen = filter(self.is_seen, names)
             return {name: known.get(name) or _unknown(name, problem) for name in seen}
         self._known = {name: each for name, each in self._known.items() if name not in names} | found
         return found
@@ -305,7 +306,7 @@ class QueueDefinitions:
         declared = {
             name: declared_definition(name, options, self.namespace)
             for name, options in own._context.declared_queues().items()
-            if self._is_seen(name)
+            if self.is_seen(name)
         }
         return {**declared, **self._known}
 

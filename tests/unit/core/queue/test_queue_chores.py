@@ -7,7 +7,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
 from mahavishnu.model import queue_items
-from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchLetter, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchLetter, NoSuchQueue, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
@@ -109,6 +109,16 @@ async def test_what_is_on_its_way_arrives_though_the_queue_that_it_left_is_delet
     house.clock.advance(60)
     assert (await queue.queues.maintain())["moved"] == 1
     assert [each.payload for each in (await queue.queues.items("dead")).items] == [1]
+
+
+async def test_a_deleted_queue_has_numbers_and_one_that_never_was_has_none(house: House) -> None:
+    queues = house.queue().queues
+    await queues.create("q")
+    await queues.produce("q", 1)
+    await queues.delete("q")
+    assert (await queues.numbers("q"))["queue_size"] == 1
+    with pytest.raises(NoSuchQueue):
+        await queues.numbers("p")
 
 
 class Outage:
