@@ -126,7 +126,7 @@ def reachable_classes(hints: Mapping[str, Any], names: Mapping[str, Any] | None 
 def _resolve_forward(hint: str | ForwardRef, names: Mapping[str, Any]) -> Any:
     text = hint if isinstance(hint, str) else hint.__forward_arg__
     try:
-        return eval(text, dict(names))  # noqa: S307: an annotation in the code of the user, never stored data
+        return eval(text, dict(names))  # an annotation in the code of the user, never stored data
     except Exception:
         return None
 
