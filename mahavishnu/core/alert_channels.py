@@ -19,7 +19,7 @@ from email.policy import SMTP
 from typing import Any
 from urllib.parse import quote
 
-from mahavishnu.model.alert_rules import AlertReason, AlertRules
+from mahavishnu.model.alert_rules import AlertReason, AlertRules, runbook_path
 from mahavishnu.model.alerts import Alert, NoticeKind, notice_id
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -113,21 +113,32 @@ def alert_link(alert: Alert, rules: AlertRules) -> str | None:
     return f"{rules.console_url.rstrip('/')}{alert.path}{where}"
 
 
+def runbook_link(alert: Alert, rules: AlertRules) -> str | None:
+    """The page of the console that says what to do; None if there is none, or it is not known where the console is."""
+    path = runbook_path(alert.reasons)
+    return None if rules.console_url is None or path is None else rules.console_url.rstrip("/") + path
+
+
 def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
     """What is posted to a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
     known = alert.to_dict()
     del known["channels"]
     kind = alert.notice_kind
-    return {"id": notice_id(alert), "kind": kind, "text": headline(alert), "link": alert_link(alert, rules)} | {
-        "alert": known
-    }
+    links = {"link": alert_link(alert, rules), "runbook": runbook_link(alert, rules)}
+    return {"id": notice_id(alert), "kind": kind, "text": headline(alert), **links, "alert": known}
 
 
 def slack_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
     """A message for an incoming webhook. What the title has of Slack's own marks is only text."""
-    link = alert_link(alert, rules)
-    lines = [f"*{_slack_text(headline(alert))}*", _slack_text(alert.detail), f"<{link}|Open it>" if link else ""]
+    links = [f"<{link}|{text}>" for text, link in _links(alert, rules, "Open it").items()]
+    lines = [f"*{_slack_text(headline(alert))}*", _slack_text(alert.detail), "  ".join(links)]
     return {"text": "\n".join(filter(None, lines)), "unfurl_links": False}
+
+
+def _links(alert: Alert, rules: AlertRules, name: str) -> Mapping[str, str]:
+    """What an alert leads to, by words for it; `name` is for the page that it is about."""
+    found = {name: alert_link(alert, rules), "What to do": runbook_link(alert, rules) if alert.holds else None}
+    return {text: link for text, link in found.items() if link}
 
 
 def _slack_text(text: str) -> str:
@@ -146,11 +157,12 @@ def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
     }
     if event["event_action"] != "trigger":
         return event
-    link = alert_link(alert, rules)
+    links = _links(alert, rules, "Console")
     known = alert.to_dict()
     return event | {
         "client": "Mahavishnu",
-        **({"client_url": link, "links": [{"href": link, "text": "Console"}]} if link else {}),
+        **({"client_url": links["Console"]} if links else {}),
+        **({"links": [{"href": link, "text": text} for text, link in links.items()]} if links else {}),
         "payload": {
             "summary": headline(alert),
             "source": f"mahavishnu/{alert.namespace}",
@@ -183,7 +195,9 @@ def email_message(alert: Alert, rules: AlertRules) -> EmailMessage:
     message["Message-ID"] = f"<{digest}.{alert.notice}@{host}>"
     message["References"] = f"<{digest}@{host}>"
     message["Auto-Submitted"] = "auto-generated"
-    lines = [headline(alert), "", alert.detail, alert_link(alert, rules) or "", "", f"Alert: {alert.key}"]
+    links = _links(alert, rules, "Open it")
+    lines = [headline(alert), "", alert.detail, *(f"{text}: {link}" for text, link in links.items())]
+    lines += ["", f"Alert: {alert.key}"]
     message.set_content("\n".join(lines))
     return message
 

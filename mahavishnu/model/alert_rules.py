@@ -30,6 +30,14 @@ class AlertReason(StrEnum):
     RUN_HALTED = "run_halted"  #: a bulk run was halted by its stop rule
 
 
+_RUNBOOKS: Mapping[str, str] = {  # sections of docs/production/runbooks.md
+    AlertReason.REGRESSION: "groupisback",
+    AlertReason.GROWTH: "dlqsizehigh",
+    AlertReason.NEEDS_PERSON: "lettersneedaperson",
+    AlertReason.MANY_EXHAUSTED: "lettersneedaperson",
+    AlertReason.DEGRADED: "storedegraded",
+    AlertReason.NO_WORKER: "noworkerfordueletters",
+}
 GROUP_REASONS = (
     AlertReason.FIRST_SEEN,
     AlertReason.REGRESSION,
@@ -92,7 +100,7 @@ class AlertRules:
 class RuleReport:
     """A rule as it is set: when people are told, whether they are, by which channels, and how many alerts it has now.
 
-    `runbook` says what to do then, where the documentation has one; `path` is the page of the console to look at.
+    `path` is the page of the console to look at, and `runbook` the one that says what to do, where there is one.
     """
 
     rule: str
@@ -120,35 +128,41 @@ def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]]) -> tuple[R
             channels if reason in rules.reasons else (),
             sum(reason.value in reasons for reasons in alerts),
             path,
-            runbook and f"docs/production/runbooks.md#{runbook}",
+            runbook_path([reason]),
         )
-        for reason, about, path, runbook in _rules_in_words(rules)
+        for reason, about, path in _rules_in_words(rules)
     )
+
+
+def runbook_path(reasons: Iterable[str]) -> str | None:
+    """The page of the console that says what to do about an alert; None where there is none.
+
+    >>> runbook_path([AlertReason.AGE, AlertReason.DEGRADED])
+    '/runbooks#storedegraded'
+    """
+    names = (_RUNBOOKS.get(each) for each in reasons)
+    return next((f"/runbooks#{name}" for name in names if name), None)
 
 
 def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
     return tuple(each for each in rules.channels if each not in rules.routes or reason in rules.routes[each])
 
 
-def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str, str | None]]:
-    """Each rule with when it holds, the page to look at, and the section of its runbook."""
+def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str]]:
+    """Each rule with when it holds, and the page to look at."""
     groups = "/groups"
     new, old = int(rules.first_seen.total_seconds() // 60), int(rules.age.total_seconds() // 3600)
+    exhausted = f"{_count(rules.many_exhausted, 'letter')} or more are exhausted that no other alert speaks of"
     return (
-        (AlertReason.FIRST_SEEN, f"the first letter of a group came in the last {_count(new, 'minute')}", groups, None),
-        (AlertReason.REGRESSION, "a group that was resolved has new letters", groups, "groupisback"),
-        (AlertReason.GROWTH, "the last hour brought many more letters of a group than usual", groups, "dlqsizehigh"),
-        (AlertReason.AGE, f"letters of a group have waited for a person for {_count(old, 'hour')}", groups, None),
-        (AlertReason.NEEDS_PERSON, "nothing will run letters of a group by itself", groups, "lettersneedaperson"),
-        (
-            AlertReason.MANY_EXHAUSTED,
-            f"{_count(rules.many_exhausted, 'letter')} or more are exhausted that no other alert speaks of",
-            "/letters?q=status%3Aexhausted",
-            "lettersneedaperson",
-        ),
-        (AlertReason.DEGRADED, "the store does not do all it should, or is away", "/", "storedegraded"),
-        (AlertReason.NO_WORKER, "letters are due that no live worker can run", "/workers", "noworkerfordueletters"),
-        (AlertReason.RUN_HALTED, "a bulk run was halted by its stop rule", "/runs?state=halted", None),
+        (AlertReason.FIRST_SEEN, f"the first letter of a group came in the last {_count(new, 'minute')}", groups),
+        (AlertReason.REGRESSION, "a group that was resolved has new letters", groups),
+        (AlertReason.GROWTH, "the last hour brought many more letters of a group than usual", groups),
+        (AlertReason.AGE, f"letters of a group have waited for a person for {_count(old, 'hour')}", groups),
+        (AlertReason.NEEDS_PERSON, "nothing will run letters of a group by itself", groups),
+        (AlertReason.MANY_EXHAUSTED, exhausted, "/letters?q=status%3Aexhausted"),
+        (AlertReason.DEGRADED, "the store does not do all it should, or is away", "/"),
+        (AlertReason.NO_WORKER, "letters are due that no live worker can run", "/workers"),
+        (AlertReason.RUN_HALTED, "a bulk run was halted by its stop rule", "/runs?state=halted"),
     )
 
 

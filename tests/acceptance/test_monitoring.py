@@ -128,7 +128,7 @@ def test_an_alert_fires_and_is_resolved(tmp_path: Path) -> None:
                 assert api.post("/dlq", json=sent).status_code < 300
             firing = wait_for_alert(heard, "DLQSizeHigh", "firing")
             assert firing["annotations"]["summary"] == "DLQ has 101 pending entries"
-            assert firing["annotations"]["runbook_url"] == "docs/production/runbooks.md#dlqsizehigh"
+            assert firing["annotations"]["runbook_url"] == "/runbooks#dlqsizehigh"
             assert firing["labels"]["severity"] == "warning"
             assert api.post("/dlq/wf_0/resolve", json={}).status_code < 300
             resolved = wait_for_alert(heard, "DLQSizeHigh", "resolved")

@@ -19,6 +19,7 @@ from tests.browser.workshop import fill_workshop, make_workshop
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [
     "alerts",
+    "runbooks",
     "runs",
     "runs/{halted}",
     "queues",

@@ -124,7 +124,7 @@ def test_every_alert_explains_itself_and_has_a_runbook(name: str) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
     notes = rule["annotations"]
     assert len(notes["description"].split(".")) > 2, "a summary alone explains nothing"
-    assert notes["runbook_url"] == f"docs/production/runbooks.md#{name.lower()}"
+    assert notes["runbook_url"] == f"/runbooks#{name.lower()}"
     section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     for part in ("**It means**", "**Look**", "**Do**", "**It is over**"):
         assert part in section

@@ -22,6 +22,7 @@ from mahavishnu.api.pages import (
     provider_login,
     queues,
     run,
+    runbooks,
     runs,
     selection,
     settings,
@@ -31,7 +32,9 @@ from mahavishnu.api.pages import (
 )
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
-PAGES = (*_OF_LETTERS, namespaces, alerts, queues, tasks, workers, archived_tasks, archive, audit, plugins, settings)
+_OF_WORK = (alerts, runbooks, queues, tasks, workers)
+_OF_RECORDS = (archived_tasks, archive, audit, plugins, settings)
+PAGES = (*_OF_LETTERS, namespaces, *_OF_WORK, *_OF_RECORDS)
 LINKS = tuple(
     page.LINK
     for page in (overview, groups, letters, runs, alerts, queues, tasks, workers, archive, audit, plugins, settings)

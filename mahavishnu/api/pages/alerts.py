@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -53,6 +53,11 @@ class AlertsView:
         """Those that are over, the latest end first."""
         ended = [(each.resolved_at, each) for each in self.alerts or () if each.resolved_at and not each.holds]
         return [each for _, each in sorted(ended, key=lambda pair: pair[0], reverse=True)[:MOST_OVER]]
+
+    @property
+    def runbooks(self) -> Mapping[str, str]:
+        """Where one reads what to do, by the reason of an alert."""
+        return {each.rule: each.runbook for each in self.rules or () if each.runbook}
 
     @property
     def firing(self) -> int:

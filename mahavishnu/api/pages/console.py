@@ -249,6 +249,7 @@ def _environment() -> jinja2.Environment:
         "clock_time": words.clock_time,
         "instant": words.instant,
         "state_words": words.state_words,
+        "with_runbook": words.with_runbook,
         "segment": _segment,
         "pretty": _pretty,
     }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from markupsafe import Markup
+
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_RUNBOOK = re.compile(r"\(runbook: (https?://[^\s<>\"']+)\)$")
 
 
 def count(number: int | float | None) -> str:
@@ -91,3 +95,17 @@ def state_words(state: Any) -> str:
     """
     text = str(state).replace("_", " ").replace("wont", "won't")
     return text[:1].upper() + text[1:]
+
+
+def with_runbook(reason: str) -> str | Markup:
+    """The reason of a verdict; the runbook that a rule names at its end is a link.
+
+    >>> with_runbook("a card <was> declined (runbook: https://wiki.example/cards)")
+    Markup('a card &lt;was&gt; declined (runbook: <a href="https://wiki.example/cards" rel="noreferrer noopener">https://wiki.example/cards</a>)')
+    >>> with_runbook("rule 1 (runbook: javascript:alert(1))")
+    'rule 1 (runbook: javascript:alert(1))'
+    """
+    if (found := _RUNBOOK.search(reason)) is None:
+        return reason
+    link = '{}(runbook: <a href="{}" rel="noreferrer noopener">{}</a>)'
+    return Markup(link).format(reason[: found.start()], found[1], found[1])

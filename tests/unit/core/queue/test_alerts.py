@@ -74,6 +74,10 @@ async def test_a_thousand_exhaustions_are_one_notice_and_one_end(any_house: Hous
         assert headers["mahavishnu-alert-id"] == json.loads(body)["id"]
     assert slack.bodies[0]["text"].startswith("*FIRING: KeyError")
     assert f"<{link}|Open it>" in slack.bodies[0]["text"]
+    runbook = "https://dlq.example/app/runbooks#dlqsizehigh"  # for the first reason that has one
+    assert pager.bodies[0]["links"][1] == {"href": runbook, "text": "What to do"}
+    assert f"<{runbook}|What to do>" in slack.bodies[0]["text"]
+    assert hook.bodies[0]["runbook"] == runbook
     assert "TAKEN by ann" in slack.bodies[1]["text"]
     assert await app.dlq.alerts.list() == []
     (known,) = await app.dlq.alerts.list(resolved=True)

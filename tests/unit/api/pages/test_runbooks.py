@@ -1,0 +1,57 @@
+"""The page of runbooks, and what else leads to what one does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import yaml
+
+from mahavishnu.classify.chain import Chain
+from mahavishnu.classify.plugins import Plugins
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.context import QueueOptions
+from mahavishnu.testing import ManualClock
+from tests.unit.api.conftest import ApiHarness, harness_for
+from tests.unit.api.pages.reading import read
+from tests.unit.api.pages.test_acts import post
+
+ROOT = Path(__file__).parents[4]
+RUNBOOKS = ROOT / "docs/production/runbooks.md"
+
+
+async def test_the_page_has_a_section_for_each_alert_and_no_link_that_leads_nowhere(api: ApiHarness) -> None:
+    page = await read(api, "/runbooks")
+    rules = yaml.safe_load((ROOT / "config/alerts/dlq.yml").read_text("utf-8"))
+    alerts = [rule["annotations"]["runbook_url"] for group in rules["groups"] for rule in group["rules"]]
+    names = re.findall(r'<section class="panel runbook" id="(\w+)"', page)
+    assert [f"/runbooks#{name}" for name in names] == alerts
+    main = page[page.index("<h1>Runbooks") :].partition("</main>")[0]
+    assert {*re.findall(r'href="([^"]*)"', main)} == {"groups", *(f"#{name}" for name in names)}
+    assert "<strong>It means</strong>" in main and "<code>mahavishnu group list</code>" in main
+
+
+async def test_the_runbook_that_a_classification_rule_names_is_a_link() -> None:
+    rules = [{"text": "declined", "category": "validation", "runbook": "https://wiki.example/cards"}]
+    chain = Chain(Plugins.discover(rules=rules, entry_points=False))
+    clock = ManualClock()
+    async for api in harness_for(DeadLetterQueue(clock=clock, options=QueueOptions(chain=chain)), clock):
+        await api.dlq.enqueue("order-1", {}, [], ValueError("declined"))
+        (group,) = (await api.dlq.groups.list()).items
+        link = (
+            '(runbook: <a href="https://wiki.example/cards" rel="noreferrer noopener">https://wiki.example/cards</a>)'
+        )
+        for path in ("/letters/order-1", f"/groups/{group.fingerprint}"):
+            assert link in await read(api, path)
+        assert link in (await post(api, "/plugins", error="declined")).text
+
+
+def test_a_wheel_has_the_runbooks_in_it(tmp_path: Path) -> None:
+    build = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel) as found:
+        assert found.read("mahavishnu/api/pages/runbooks.md") == RUNBOOKS.read_bytes()
