@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mahavishnu.model import letter_parts
+from mahavishnu.model.durations import LONGEST_SECONDS
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
@@ -39,7 +40,7 @@ Text = Annotated[StrictStr, Field(max_length=10_000)]
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1)]
 T = TypeVar("T")
 Count = Annotated[StrictInt, Field(ge=0, le=1000)]
-Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=30 * 86400)]
+Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=LONGEST_SECONDS)]
 
 
 def _parse_instant(given: Any) -> datetime:

@@ -34,7 +34,7 @@ from mahavishnu.model.domain_events import (
 )
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.namespaces import require_namespace
 
 log = logging.getLogger("mahavishnu.events")
@@ -71,7 +71,8 @@ class DomainEvents:
         """Tell subscribers here (`fast`), store it for consumers outside (`durable`), or both (`broadcast`).
 
         With an `outcome` nothing is published unless the condition is met. A store that does not take the event raises
-        nothing: the answer says so, it is counted and logged. Raises InvalidInput for what is no event.
+        nothing: the answer says so, it is counted and logged. Raises InvalidInput for what is no event, also for a
+        payload of more bytes than `dlq_max_task_bytes`.
         """
         mode, condition = require_mode(mode), require_condition(condition)
         if not is_met(condition, None if outcome is None else require_outcome(outcome)):
@@ -82,7 +83,7 @@ class DomainEvents:
             require_event_name(name),
             now,
             require_namespace(self._context.namespace),
-            EMPTY if payload is None else Json.of(payload, "payload"),
+            EMPTY if payload is None else self._context.letter_factory.json_of(payload, "payload"),
             mode,
             condition,
             require_text(task_id, "task_id"),

@@ -264,6 +264,14 @@ class LetterFactory:
                 "task", f"has {size} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
             )
 
+    def json_of(self, value: Any, name: str) -> Json:
+        """The value as JSON. Raises InvalidPayload for what has none, and if it is larger than any payload may be."""
+        made = Json.of(value, name)
+        if len(made.text) > self.max_task_bytes:
+            size = f"{len(made.text)} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
+            raise InvalidPayload(name, f"has {size}: keep it elsewhere, and where it is in here, or raise that setting")
+        return made
+
     def fits(self, letter: DeadLetter) -> bool:
         """Whether the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes

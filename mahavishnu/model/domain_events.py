@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from mahavishnu.model.durations import require_days
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json
@@ -192,8 +193,8 @@ class EventRules:
     def __post_init__(self) -> None:
         for name in ("acknowledged_days", "durable_days"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise InvalidInput(f"{name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
+            if value is not None:
+                require_days(value, name, ", or None to keep all")
 
     def is_durable(self, name: str) -> bool:
         """Whether events of the queue with this name are stored."""

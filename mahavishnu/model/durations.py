@@ -10,9 +10,35 @@ from typing import Any, NoReturn
 from mahavishnu.model.errors import InvalidInput
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-_LONGEST = 36_500 * _MILLISECONDS["d"]
+MOST_DAYS = 36_500  # a hundred years: dates have an end
+_LONGEST = MOST_DAYS * _MILLISECONDS["d"]
 LONGEST_SECONDS = _LONGEST / 1000
 _WHOLE = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII)
+
+
+def require_days(value: object, name: str, more: str = "") -> int:
+    """A number of days, or of months. Raises InvalidInput.
+
+    >>> require_days(-1, "retention_days")
+    Traceback (most recent call last):
+    mahavishnu.model.errors.InvalidInput: retention_days must be a whole number from 0 to 36500, not -1
+    """
+    if type(value) is not int or not 0 <= value <= MOST_DAYS:
+        raise InvalidInput(f"{name} must be a whole number from 0 to {MOST_DAYS}{more}, not {value!r:.80}")
+    return value
+
+
+def require_wait(wait: Any) -> timedelta:
+    """`retry_in` as somebody asks for it: how long work is to wait at least. Raises InvalidInput.
+
+    >>> require_wait(90), require_wait(timedelta(minutes=1))
+    (datetime.timedelta(seconds=90), datetime.timedelta(seconds=60))
+    """
+    seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_SECONDS:
+        most = f"{LONGEST_SECONDS:.0f} (a hundred years)"
+        raise InvalidInput(f"retry_in must be a timedelta or seconds, from 0 to {most}, not {wait!r:.80}")
+    return timedelta(seconds=seconds)
 
 
 def parse_duration(text: Any) -> timedelta:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.durations import LONGEST_SECONDS, parse_duration
+from mahavishnu.model.durations import parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
@@ -254,14 +254,6 @@ def require_lease_seconds(seconds: Any) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= most:
         raise InvalidInput(f"lease_seconds must be a number from 0.001 to {most:g}, not {seconds!r:.80}")
     return float(seconds)
-
-
-def require_wait(wait: Any) -> timedelta:
-    """How long an item is to wait, of a timedelta or seconds. Raises InvalidInput."""
-    seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_SECONDS:
-        raise InvalidInput(f"retry_in must be a timedelta or seconds, from 0 to {LONGEST_SECONDS:g}, not {wait!r:.80}")
-    return timedelta(seconds=seconds)
 
 
 def _member(kind: type[StrEnum], value: Any) -> StrEnum:

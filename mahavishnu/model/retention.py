@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mahavishnu.model.bulk_run import ENDED
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.durations import require_days
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
@@ -55,9 +55,8 @@ class RetentionRules:
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise InvalidInput(f"{name} must be a whole number from 0, or None to keep all, not {value!r:.80}")
+            if (value := getattr(self, name)) is not None:
+                require_days(value, name, ", or None to keep all")
 
     def days(self, resolution: ResolutionStatus) -> int | None:
         """For how many days letters are kept whose case ended so.

@@ -14,6 +14,7 @@ from typing import Any
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.query_names import near_names
 from mahavishnu.model.task_states import (
     ACTIVE,
     BACK_FROM_ERROR,
@@ -25,6 +26,8 @@ from mahavishnu.model.task_states import (
     TaskState,
 )
 from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition, evolve
+
+_NAMED = 10  # steps that are named where one is not there
 
 
 def move(
@@ -112,6 +115,14 @@ def sign(task: TaskRecord, *, now: datetime, run: str | None = None) -> TaskReco
     return evolve(task, alive_at=instant(now)) if task.state in ACTIVE else task
 
 
+def _no_step(task: TaskRecord, name: object) -> InvalidInput:
+    names = [step.name for step in task.steps]
+    near = near_names(name, names) if isinstance(name, str) else ()
+    shown = f"{', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''}" if names else "none"
+    hint = f"did you mean {near[0]!r:.80}?" if near else f"its steps: {shown:.300}"
+    return InvalidInput(f"task {task.task_id!r} has no step {name!r:.80}; {hint}")
+
+
 def _with_step(task: TaskRecord, step: StepRecord) -> TaskRecord:
     return evolve(task, steps=tuple(step if each.name == step.name else each for each in task.steps))
 
@@ -136,7 +147,7 @@ def move_step(
     """The task with a step in another state. Raises IllegalMove, which names both states; InvalidInput for no step."""
     step = task.step(name)
     if step is None:
-        raise InvalidInput(f"task {task.task_id!r} has no step {name!r:.80}")
+        raise _no_step(task, name)
     if state not in STEP_TABLE[step.state] or (step.state is StepState.ERROR and reason != BACK_FROM_ERROR):
         raise IllegalMove(f"{task.task_id}/{name}", f"move to {state}", step.state, what="step")
     now = instant(now)
@@ -175,7 +186,8 @@ def claim_step(
 ) -> TaskRecord:
     """The same for whoever works on a task that no run does: of several, one begins a step.
 
-    Raises IllegalMove too for a step that waits for others, or that somebody runs, unless it is to be taken over.
+    Raises IllegalMove too for a step that waits for others, or that somebody runs, unless it is to be taken over, and
+    InvalidInput for one that is not there, if the steps were given when the task was made.
     """
     if (step := task.step(name)) is not None:
         done = {each.name for each in task.steps if each.state in STEP_DONE}
@@ -184,6 +196,8 @@ def claim_step(
             why = "somebody has begun it; take_over=True begins it again, if who did has died"
         if why is not None:
             raise IllegalMove(f"{task.task_id}/{name}", "run", step.state, why, what="step")
+    elif task.declared:
+        raise _no_step(task, name)
     return begin_step(task, name, now=now, processor=processor)
 
 

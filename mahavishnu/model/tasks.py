@@ -98,6 +98,7 @@ class TaskRecord:
     `alive_at` is the last sign of life of that run, `attention` what was told of the task while it was in this state.
     `asked` is how often its letter's work had been asked for when a run of the letter began last, see `task_letters`.
     `notes` say why the context is not all that was given: for the metadata of a letter that nothing retries by itself.
+    `declared`: its steps were given when it was made, and whoever works on it adds no others.
     """
 
     task_id: str
@@ -131,6 +132,7 @@ class TaskRecord:
     steps: tuple[StepRecord, ...] = ()
     transitions: tuple[Transition, ...] = ()
     last_error: str | None = None
+    declared: bool = False
     version: Version | None = field(default=None, compare=False)
 
     @property
@@ -218,6 +220,7 @@ def new_task(
         priority=priority,
         context=context,
         steps=steps,
+        declared=bool(steps),
     )
 
 

@@ -38,7 +38,7 @@ TASKS = dataclass_kind(
     key="task_id",
     types={
         "last_error": TEXT,
-        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back", "asked"), BLOB),
+        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back", "asked", "declared"), BLOB),
     },
     indexes=[
         ("namespace", "state", "state_entered_at"),

@@ -26,6 +26,7 @@ from mahavishnu.api.schemas import (
 )
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
 from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
+from mahavishnu.model.durations import MOST_DAYS
 from mahavishnu.model.retention import ArchiveResult
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
@@ -143,7 +144,7 @@ class RunRequest(RequestModel):
     """What is to be archived: by the settings, or, with `retention_days`, what was completed so long ago."""
 
     dry_run: StrictBool = True
-    retention_days: Annotated[StrictInt, Field(ge=0, le=36500)] | None = None
+    retention_days: Annotated[StrictInt, Field(ge=0, le=MOST_DAYS)] | None = None
     by: Name | None = None
 
 

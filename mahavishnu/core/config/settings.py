@@ -103,7 +103,10 @@ class MahavishnuSettings(Section):
         "automatic", "Which failures become letters; can be switched at run time"
     )
     dlq_max_task_bytes: int = setting(
-        1024 * 1024, "Largest payload that a letter may have, as JSON", 1024, 100 * 1024 * 1024
+        1024 * 1024,
+        "Largest payload of a letter, of an item of a queue, of a lifecycle task, of an event, as JSON",
+        1024,
+        100 * 1024 * 1024,
     )
     redact_keys: tuple[Name, ...] = setting(
         (), "Keys of the payload, as patterns such as *password*, whose values are masked in the letter"

@@ -19,7 +19,6 @@ from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError
 from mahavishnu.model.events import EventName
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -82,7 +81,7 @@ class HandOver:
         """
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
-            _require_details(details)
+            self._require_details(details)
         if not still(task):
             raise _gone_on(task)
         known = await self.find_letter(task)
@@ -94,6 +93,11 @@ class HandOver:
         if known is not None and has_its_letter(task, known):
             return HandedOver(known, False)
         return HandedOver(await self._make_letter(task, notes, by, reason, details), True)
+
+    def _require_details(self, details: object) -> None:
+        if not isinstance(details, Mapping):
+            raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
+        self._context.letter_factory.json_of(dict(details), "details")
 
     async def _begin(
         self,
@@ -305,12 +309,6 @@ def _read_reason(reason: object) -> DlqReason:
         raise InvalidInput(
             f"there is no reason {reason!r:.80} for a letter; there are {', '.join(DlqReason)}"
         ) from None
-
-
-def _require_details(details: object) -> None:
-    if not isinstance(details, Mapping):
-        raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
-    Json.of(dict(details), "details")
 
 
 def _mark_of(task: TaskRecord) -> dict[str, Any] | None:

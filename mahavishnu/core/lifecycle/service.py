@@ -8,12 +8,13 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
+from mahavishnu.classify.exceptions import LONGEST_MESSAGE, cut, message_of
 from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
@@ -126,7 +127,7 @@ class Lifecycle:
             now=now,
             namespace=require_namespace(self._context.namespace),
             task_id=None if unique else new_entry_id(now),
-            context=EMPTY if context is None else Json.of(context, "context"),
+            context=EMPTY if context is None else self._context.letter_factory.json_of(context, "context"),
             template=template,
             template_version=template_version,
             priority=priority,
@@ -247,6 +248,8 @@ class Lifecycle:
         Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if somebody else was quicker.
         """
         goal = read_state(state)
+        if isinstance(metadata, Mapping):
+            self._context.letter_factory.json_of(dict(metadata), "metadata")
         expected = [read_state(from_state)] if from_state is not None else []
 
         def move(task: TaskRecord) -> TaskRecord:
@@ -342,15 +345,16 @@ class Lifecycle:
     async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
         """A step begins, which counts as an attempt: of several who begin it at once, one does.
 
-        Raises IllegalMove for one that waits for others, may not be run again, or is in progress, which `take_over`
-        is for: whoever began it has died.
+        A task that was made without steps gets one of this name. Raises IllegalMove for one that waits for others, may
+        not be run again, or is in progress, which `take_over` is for: whoever began it has died. Raises InvalidInput,
+        with what may have been meant, for a step that is not among those that the task was made with.
         """
         begin = partial(task_moves.claim_step, processor=self._context.owner, take_over=take_over)
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
         """A step has succeeded. False if the report came too late, or twice: nothing is changed then, it is counted."""
-        kept = None if result is None else Json.of(result, "result")
+        kept = None if result is None else self._context.letter_factory.json_of(result, "result")
         return await self._report(
             task_id, step, lambda task: task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
         )
@@ -362,14 +366,16 @@ class Lifecycle:
         report came too late, or twice.
         """
 
+        text = message_of(error) if isinstance(error, BaseException) else cut(str(error), LONGEST_MESSAGE)
+
         def move(task: TaskRecord) -> TaskRecord:
             now, failed = self._clock.now(), task.step(step)
             due = now + retry_delay(failed.attempts if failed else 1)
-            return task_moves.fail_step(task, step, now=now, error=str(error), permanent=permanent, retry_at=due)
+            return task_moves.fail_step(task, step, now=now, error=text, permanent=permanent, retry_at=due)
 
         reported = await self._report(task_id, step, move)
         if reported and (over := (await self.get(task_id)).step(step)) is not None and over.state is StepState.ERROR:
-            why = f"step {step!r} failed {over.attempts} times: {error}"
+            why = f"step {step!r} failed {over.attempts} times: {text}"
             reason = DlqReason.WORKFLOW_FAILED if over.may_run else DlqReason.MAX_RETRIES_EXCEEDED
             await self.handover.give_up(task_id, why, by=self._context.owner, reason=reason)
         return reported

@@ -23,6 +23,7 @@ from mahavishnu.core.queue.old_records import delete_old_records
 from mahavishnu.core.queue.task_archiving import TaskArchiving
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant
+from mahavishnu.model.durations import require_days
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import require_namespace
@@ -68,6 +69,7 @@ class Archive:
         """
         if type(batch_size) is not int or not 1 <= batch_size <= 10_000:
             raise InvalidInput(f"batch_size is a whole number from 1 to 10000, not {batch_size!r:.80}")
+        require_days(retention_days, "retention_days")
         rules = replace(self._context.retention, completed_days=retention_days)
         if rules.tasks_days is not None:
             rules = replace(rules, tasks_days=retention_days)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
+from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import (
     CannotRestore,
     IllegalMove,
@@ -45,7 +45,6 @@ LONGEST_LEASE = 86_400.0
 OUTCOMES = ("succeeded", "failed", "released")
 _FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
 _MOST_OWNER = 200
-_LONGEST_WAIT = MAX_DELAY.total_seconds()
 log = logging.getLogger(__name__)
 
 
@@ -187,9 +186,9 @@ class Claims:
         """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
 
         A failure is classified as any other, unless its `category` is given. `retry_in` (seconds or timedelta) is the
-        least wait before the next run. Saying it again with the same token changes nothing and answers the letter.
-        Raises LostLease if the letter is not this claim's any more: the outcome does not count, and nothing is changed.
-        Raises NoSuchLetter, InvalidInput and StoreError.
+        least wait before the next run, 7 days of a longer one. Saying it again with the same token changes nothing and
+        answers the letter. Raises LostLease if the letter is not this claim's any more: the outcome does not count,
+        and nothing is changed. Raises NoSuchLetter, InvalidInput and StoreError.
         """
         wait = _require_settlement(outcome, error, error_type, category, retry_in)
         key = self._context.key(task_id, namespace, queue)
@@ -370,12 +369,7 @@ def _require_settlement(
         raise InvalidInput(f"error_type is the name of a type, not {error_type!r:.80}")
     if category is not None:
         named_category(category)
-    if retry_in is None:
-        return None
-    seconds = retry_in.total_seconds() if isinstance(retry_in, timedelta) else retry_in
-    if not _is_number(seconds) or not 0 <= seconds < math.inf:
-        raise InvalidInput(f"retry_in must be a number of seconds from 0, or a timedelta, not {retry_in!r:.80}")
-    return timedelta(seconds=min(seconds, _LONGEST_WAIT))
+    return None if retry_in is None else min(require_wait(retry_in), MAX_DELAY)
 
 
 def _adapter_names(given: object) -> frozenset[str] | None:

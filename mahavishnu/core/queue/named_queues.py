@@ -20,10 +20,11 @@ from mahavishnu.core.queue.queue_work import QueueWork
 from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
+from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
 from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
-from mahavishnu.model.queues import QueueDefinition, items_namespace, require_wait
+from mahavishnu.model.queues import QueueDefinition, items_namespace
 from mahavishnu.stores.base import Cursor, Page, is_home_away
 
 

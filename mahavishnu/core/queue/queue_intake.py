@@ -122,10 +122,7 @@ class QueueIntake:
         return make
 
     def _json(self, value: Any, name: str) -> Json:
-        made, most = Json.of(value, name), self._context.letter_factory.max_task_bytes
-        if len(made.text) > most and (size := len(made.text.encode())) > most:
-            raise InvalidInput(f"{name} has {size} bytes as JSON, more than the {most} of dlq_max_task_bytes")
-        return made
+        return self._context.letter_factory.json_of(value, name)
 
     def _metadata(self, value: Mapping[str, Any] | None) -> Json:
         if not value:

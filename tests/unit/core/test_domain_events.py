@@ -379,3 +379,16 @@ async def test_what_nobody_could_hear_is_refused(house: House) -> None:
     ):
         with pytest.raises(InvalidInput):
             method(*args)
+
+
+@pytest.mark.parametrize("mode", ["fast", "durable", "broadcast"])
+async def test_a_payload_that_is_too_large_is_refused_in_every_mode(house: House, mode: str) -> None:
+    """As other payloads are: what is refused was heard by nobody, and has no number."""
+    app, heard = house.app(dlq_max_task_bytes=1024), Heard()
+    app.events.subscribe(heard)
+    fits = "x" * (1024 - len('""'))
+    with pytest.raises(InvalidInput, match="payload has 1025 bytes as JSON, more than the 1024 of dlq_max_task_bytes"):
+        await app.events.publish("order.paid", fits + "x", mode=mode)
+    done = await app.events.publish("order.paid", fits, mode=mode)
+    assert (done.told, done.stored) == (mode != "durable", mode != "fast")
+    assert [event.payload.value for event in (await app.events.read()).events] == [fits] * (mode != "fast")

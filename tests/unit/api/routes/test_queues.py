@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import pytest
+
+from mahavishnu.model.durations import LONGEST_SECONDS, require_wait
+from mahavishnu.model.errors import InvalidInput
 from tests.unit.api.conftest import ApiHarness
 
 
@@ -63,3 +69,20 @@ async def test_a_retry_names_the_queue_and_the_item(api: ApiHarness) -> None:
     assert (await api.post("/queues/q/items/abc/retry")).status_code == 409
     assert (await api.post("/queues/q/items/abc/drop", {"notes": "not needed"})).status_code == 200
     assert (await api.get("/queues/q/items/abc")).status_code == 404
+
+
+async def test_a_worker_may_have_an_item_wait_as_long_as_python_may(api: ApiHarness) -> None:
+    """A queue's cooldown may be a hundred years, so a worker may say as much; beyond that both refuse."""
+    await api.post("/queues", {"name": "q", "retry": {"attempts": 9}})
+    path = f"/queues/q/items/{(await api.post('/queues/q/items', {'payload': 1})).json()['id']}"
+    (lease,) = (await api.post("/queues/q/lease", {"worker": "w"})).json()
+    refused = await api.post(f"{path}/fail", {"token": lease["token"], "retry_in": LONGEST_SECONDS + 1})
+    assert (refused.status_code, "retry_in" in refused.text) == (422, True)
+    with pytest.raises(InvalidInput, match="retry_in must be a timedelta or seconds, from 0 to 3153600000"):
+        require_wait(LONGEST_SECONDS + 1)
+    failed = await api.post(
+        f"{path}/fail", {"token": lease["token"], "retry_in": require_wait(LONGEST_SECONDS).days * 86400}
+    )
+    assert failed.status_code == 200
+    waits = datetime.fromisoformat(failed.json()["next_retry_at"]) - datetime.fromisoformat(lease["item"]["created_at"])
+    assert waits.days == 36_500

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.model.errors import IllegalMove, NoSuchTask
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchTask
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.task_states import OPEN, TERMINAL, TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord
@@ -314,3 +314,15 @@ async def test_who_moves_a_task_and_who_completes_it_cannot_both_win(any_house: 
     left = await apps["mover"].lifecycle.get(task.task_id)
     letters = await letters_of(apps["mover"])
     assert (left.state, len(letters)) in [(TaskState.COMPLETE, 0), (TaskState.ERROR, 1)]
+
+
+async def test_details_that_are_too_large_leave_the_task_as_it_was(house: House) -> None:
+    app = house.app(dlq_max_task_bytes=1024)
+    task_id = await put(app, TaskState.PENDING)
+    with pytest.raises(InvalidInput, match="details has 2011 bytes as JSON, more than the 1024 of dlq_max_task_bytes"):
+        await app.lifecycle.move_to_dlq(task_id, details={"blob": "x" * 2000})
+    assert (await app.lifecycle.get(task_id)).state is TaskState.PENDING
+    assert await letters_of(app) == []
+    await app.lifecycle.move_to_dlq(task_id, details={"blob": "x" * 1000})
+    (letter,) = await letters_of(app)
+    assert letter.labels.value["blob"] == "x" * 1000

@@ -272,3 +272,52 @@ async def test_a_letter_that_cannot_be_made_leaves_its_task_alone(house: House, 
 def test_a_step_takes_a_time(house: House, seconds: Any) -> None:
     with pytest.raises(InvalidInput, match="seconds"):
         lifecycle_of(house).with_options(seconds=seconds)
+
+
+@pytest.mark.parametrize("what", ["context", "metadata", "result"])
+async def test_what_is_too_large_for_a_task_is_refused_before_anything_is_written(house: House, what: str) -> None:
+    of, large = house.app(dlq_max_task_bytes=1024).lifecycle, {"blob": "x" * 2000}
+    task_id = (await of.create("pay", steps=[StepRecord("a")])).task_id
+    before = await of.begin_step(task_id, "a")
+    acts: dict[str, Any] = {
+        "context": lambda: of.create("pay", large),
+        "metadata": lambda: of.transition(task_id, "initializing", metadata=large),
+        "result": lambda: of.complete_step(task_id, "a", large),
+    }
+    with pytest.raises(InvalidInput, match=f"{what} has 2011 bytes as JSON, more than the 1024 of dlq_max_task_bytes"):
+        await acts[what]()
+    assert [task for task in (await of.list("all")).items] == [before]
+
+
+async def test_the_error_of_a_step_is_kept_as_far_as_there_is_room(house: House) -> None:
+    of = lifecycle_of(house)
+    task_id = (await of.create("pay", steps=[StepRecord("a", max_attempts=2)])).task_id
+    for error in ("x" * 100_000, ValueError("y" * 100_000)):
+        await of.begin_step(task_id, "a")
+        await of.fail_step(task_id, "a", error)
+        (step,) = (await of.get(task_id)).steps
+        assert step.last_error is not None
+        assert len(step.last_error) <= 32 * 1024
+
+
+async def test_only_a_task_that_was_made_without_steps_gets_others(any_house: House) -> None:
+    """A name that is mistyped would be a step that nobody runs to its end."""
+    of = lifecycle_of(any_house)
+    task_id = (await of.create("pay", steps=STEPS[:2])).task_id
+    for name in "ab":
+        await of.begin_step(task_id, name)
+        await of.complete_step(task_id, name)
+    before = await of.get(task_id)
+    with pytest.raises(InvalidInput, match=f"task '{task_id}' has no step 'aa'; its steps: a, b"):
+        await of.begin_step(task_id, "aa")
+    assert await of.get(task_id) == before
+
+    charge = (await of.create("charge", steps=[StepRecord("charge"), StepRecord("ship")])).task_id
+    with pytest.raises(InvalidInput, match=r"has no step 'chrage'; did you mean 'charge'\?"):
+        await of.begin_step(charge, "chrage")
+
+    free = (await of.create("free")).task_id
+    await of.begin_step(free, "x")
+    assert [step.name for step in (await of.begin_step(free, "y")).steps] == ["x", "y"]
+    with pytest.raises(InvalidInput, match="has no step 'z'; its steps: x, y"):
+        await of.complete_step(free, "z")

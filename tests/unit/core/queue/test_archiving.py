@@ -312,3 +312,13 @@ async def test_a_task_that_fails_again_goes_on_counting(any_house: House) -> Non
 async def test_a_batch_size_that_makes_no_sense_is_refused(house: House, batch_size: Any) -> None:
     with pytest.raises(InvalidInput, match="batch_size"):
         await house.queue().archive.archive_completed_tasks(batch_size=batch_size)
+
+
+@pytest.mark.parametrize("days", [-1, float("nan"), True, 2.5, "30", None, 36_501, 10**20])
+async def test_days_that_make_no_sense_are_refused_by_their_name(house: House, days: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^retention_days must be a whole number from 0 to 36500, not "):
+        await house.queue().archive.archive_completed_tasks(retention_days=days)
+    await house.queue().archive.archive_completed_tasks(retention_days=36_500)
+    if days is not None:
+        with pytest.raises(InvalidInput, match=r"^tasks_days must be a whole number from 0 to 36500, or None"):
+            RetentionRules(tasks_days=days)
