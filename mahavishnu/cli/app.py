@@ -96,6 +96,7 @@ COMMANDS: Mapping[str, Group | Verb] = {
             "stats": "letters.stats",
             "dashboard": "dashboard.dashboard",
             "doctor": "doctor.doctor",
+            "namespaces": "doctor.namespaces",
             "watch": "watch.watch",
             "retry": "letter_actions.retry",
             "redrive": "letter_actions.redrive",

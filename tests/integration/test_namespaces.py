@@ -64,6 +64,19 @@ async def capture(queue: DeadLetterQueue, *names: str, **more: Any) -> list[Dead
     ]
 
 
+async def test_each_namespace_is_listed_with_its_numbers(opened: Open) -> None:
+    blue, red = opened("blue"), opened("red")
+    await capture(blue, "same", "b")
+    await capture(red, "same", retry_policy="never")
+    await red.queues.create("jobs")
+    await red.queues.produce("jobs", 1)
+    for each in (blue, opened("new")):
+        found = {seen.name: (seen.open, seen.for_people) for seen in await each.search.namespaces()}
+        assert found == {"blue": (2, 0), "red": (1, 1)} | ({} if each is blue else {"new": (0, 0)})
+    await blue.letters.resolve("b", by="ann")
+    assert [(each.name, each.open) for each in await red.search.namespaces()] == [("blue", 1), ("red", 1)]
+
+
 def tasks(letters: list[DeadLetter]) -> list[tuple[str, Any]]:
     return sorted((letter.task_id, letter.task["of"]) for letter in letters)
 

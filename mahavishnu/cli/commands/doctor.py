@@ -1,4 +1,4 @@
-"""`mahavishnu dlq doctor`: stored records that cannot be read."""
+"""`mahavishnu dlq doctor` and `dlq namespaces`: what a store has of all apps that share it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,17 @@ def doctor(
 
     if run_conversation(session_of(context), converse):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def namespaces(context: typer.Context, json: AsJson = False) -> None:
+    """List the namespaces that have letters, with how many are open and how many of those wait for people."""
+
+    async def converse(api: Connection) -> None:
+        found = await api.get("/query/namespaces")
+        if json:
+            print_json(found)
+            return
+        rows = [(each["name"], each["open"], each["for_people"]) for each in found]
+        print_table(("namespace", "open", "for people"), rows, empty="no namespace can be seen")
+
+    run_conversation(session_of(context), converse)

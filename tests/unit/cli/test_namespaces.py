@@ -63,6 +63,16 @@ def test_a_list_is_about_the_apps_own_or_a_named_one_or_all(run: Run) -> None:
     assert (both.code, "not both" in both.err) == (2, True)
 
 
+def test_the_namespaces_are_listed_with_what_is_open_in_each(run: Run) -> None:
+    assert run("dlq", "resolve", "same").code == 0
+    assert [line.split() for line in run("dlq", "namespaces").out.splitlines()[1:]] == [
+        ["blue", "2", "0"],
+        ["red", "0", "0"],
+    ]
+    listed = run("dlq", "namespaces", "--json").json
+    assert [(each["name"], each["open"]) for each in listed] == [("blue", 2), ("red", 0)]
+
+
 def test_what_waits_in_a_named_queue_is_no_letter_of_all_namespaces(run: Run) -> None:
     assert run("queue", "create", "jobs").code == 0
     assert run("queue", "push", "jobs", '{"n": 1}').code == 0
