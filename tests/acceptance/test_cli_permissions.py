@@ -71,7 +71,7 @@ SHOW = {
     "dlq list", "dlq show", "dlq stats", "dlq status", "dlq dashboard", "dlq watch", "group list", "group show",
     "run list", "run show", "run items", "run watch", "queue list", "queue show", "queue items", "archive list",
     "archive search", "archive partitions", "task list", "task show", "view list", "alert list", "alert rules",
-    "archive tasks", "audit list", "worker list",
+    "archive tasks", "audit list", "worker list", "dlq namespaces",
 }  # fmt: skip
 LOCAL = {
     "config show", "config check", "config new-key", "plugins list", "plugins check", "plugins disable",
