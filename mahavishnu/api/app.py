@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
 from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
+from mahavishnu.api.browser_requests import wants_page
 from mahavishnu.api.errors import Problem, handle_errors, problem_responses
 from mahavishnu.api.middleware import ApiMiddleware
 from mahavishnu.api.namespace_paths import NamespacePaths
@@ -22,7 +23,7 @@ from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.overview import show_overview
-from mahavishnu.api.pages.problems import ProblemPages, wants_page
+from mahavishnu.api.pages.problems import ProblemPages
 from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
 from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.responses import json_response
@@ -168,7 +169,7 @@ def create_app(
     )
     api.add_middleware(ForgetAfterChanges, reads=api.state.console.recent)
     api.add_middleware(ProblemPages, console=api.state.console)
-    api.add_middleware(NamespacePaths)
+    api.add_middleware(NamespacePaths, home=dlq.namespace)
     _document(api)
     return api
 

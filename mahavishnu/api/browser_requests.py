@@ -1,12 +1,20 @@
-"""What the requests of browsers say beside what they ask for: the fields of a form, and which site made them."""
+"""What the requests of browsers say beside what they ask for: the fields of a form, which site made them, and whether
+they are for a page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+
+from mahavishnu.api.routing import API
 
 _MOST_FIELDS = 1000  # of one form
 _FORM_TYPE = "application/x-www-form-urlencoded"
+_HEALTH = ("/healthz", "/readyz", "/metrics")
 
 
 def is_from_other_site(headers: Mapping[str, str]) -> bool:
@@ -32,3 +40,12 @@ def form_value(headers: Mapping[str, str], body: bytes, name: str) -> str:
     except ValueError:
         return ""
     return fields.get(name, "")
+
+
+def wants_page(scope: MutableMapping[str, Any]) -> bool:
+    """Whether the request is for a page, and not for the API or a probe."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.startswith(f"{API}/") or path in (API, *_HEALTH):
+        return False
+    headers = Headers(scope=scope)
+    return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"

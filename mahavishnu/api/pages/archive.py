@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
@@ -11,8 +13,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_day, read_form
 from mahavishnu.api.pages.frame import Link, Said
 from mahavishnu.api.pages.history import Step, steps_of
@@ -71,8 +73,9 @@ class ArchiveView:
     def command(self) -> str:
         """The same for the command line."""
         names = {"fingerprint": "group"}
-        options = [f"--{names.get(name, name)} '{value}'" for name, value in self.given.items() if name != "task_id"]
-        return " ".join(["mahavishnu archive search", *filter(None, [self.params.task_id.strip()]), *options])
+        options = {f"--{names.get(name, name)}": value for name, value in self.given.items() if name != "task_id"}
+        named = filter(None, [self.params.task_id.strip()])
+        return shlex.join(["mahavishnu", "archive", "search", *named, *chain(*options.items())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +120,15 @@ async def archive_page(
 
 
 @router.get("/archive/months")
-async def months_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+async def months_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
     """The months of the archive, those that are detached too."""
     return await show(request, "months.html", MonthsView(await read_or_none(dlq.archive.partitions())))
 
 
 @router.post("/archive/months/{month}/{act}")
-async def change_month(request: Request, dlq: Queue, actor: Admin, month: str, act: str, form: FormFields) -> Response:
+async def change_month(
+    request: Request, dlq: PageQueue, actor: Admin, month: str, act: str, form: FormFields
+) -> Response:
     """Use a month no more, or again."""
     name, by = decode_id(month), acting_name(actor, None)
     if act == "attach":
@@ -138,7 +143,7 @@ async def change_month(request: Request, dlq: Queue, actor: Admin, month: str, a
 
 
 @router.get("/archive/letters/{name}")
-async def archived_page(request: Request, dlq: Queue, actor: Viewer, name: str) -> Response:
+async def archived_page(request: Request, dlq: PageQueue, actor: Viewer, name: str) -> Response:
     """One archived letter, with former letters, revisions and tasks."""
     case = await dlq.archive.show(decode_id(name))
     audit = await read_or_none(dlq.audit.list(subject=f"letter:{case.letter.key}", limit=50))
@@ -149,7 +154,7 @@ async def archived_page(request: Request, dlq: Queue, actor: Viewer, name: str) 
 
 
 @router.post("/archive/letters/{name}/restore")
-async def restore(request: Request, dlq: Queue, actor: Operator, name: str, form: FormFields) -> Response:
+async def restore(request: Request, dlq: PageQueue, actor: Operator, name: str, form: FormFields) -> Response:
     """Put it back into the queue, as it was."""
     letter = await dlq.archive.restore(decode_id(name), by=acting_name(actor, None), notes=form.optional("reason"))
     where = "" if letter.queue == DEFAULT_QUEUE else f"?{urlencode({'queue': letter.queue})}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -11,8 +13,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Queue, Viewer
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.auth import OwnQueue, Viewer
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import read_day
 from mahavishnu.api.responses import decode_id
 from mahavishnu.api.routing import Query, Router
@@ -56,8 +58,9 @@ class ArchivedTasksView:
     @property
     def command(self) -> str:
         """The same for the command line."""
-        options = [f"--{name} '{value}'" for name, value in self.given.items() if name != "task_id"]
-        return " ".join(["mahavishnu archive tasks", *filter(None, [self.params.task_id.strip()]), *options])
+        options = {f"--{name}": value for name, value in self.given.items() if name != "task_id"}
+        named = filter(None, [self.params.task_id.strip()])
+        return shlex.join(["mahavishnu", "archive", "tasks", *named, *chain(*options.items())])
 
 
 @router.get("/archive/tasks")
@@ -84,7 +87,7 @@ async def archived_tasks_page(
 
 
 @router.get("/archive/tasks/{task_id}")
-async def archived_task_page(request: Request, dlq: Queue, actor: Viewer, task_id: str) -> Response:
+async def archived_task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
     """The latest archived task of this id, with every move of it."""
     case: ArchivedTaskCase = await dlq.archive.show_task(decode_id(task_id))
     return await show(request, "archived_task.html", case)

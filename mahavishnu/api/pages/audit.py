@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
@@ -56,7 +58,8 @@ class AuditView:
     @property
     def command(self) -> str:
         """The same for the command line."""
-        return " ".join(["mahavishnu audit list", *(f"--{name} '{value}'" for name, value in self._given.items())])
+        options = {f"--{name}": value for name, value in self._given.items()}
+        return shlex.join(["mahavishnu", "audit", "list", *chain(*options.items())])
 
     @property
     def query(self) -> str:

@@ -7,11 +7,12 @@ import json
 import logging
 import re
 import secrets
+import shlex
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import jinja2
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -25,8 +26,10 @@ from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, loca
 from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.recent_reads import Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
+from mahavishnu.api.routing import Depends
+from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.stores.base import Health
 
 R = TypeVar("R")
@@ -67,6 +70,11 @@ class Console:
         """The namespace that the server is for."""
         return self._dlq.namespace
 
+    def namespace_of(self, request: Request) -> str:
+        """The namespace that the address of a page means."""
+        named: str = request.scope.get("namespace") or self.namespace
+        return named
+
     async def read(
         self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
@@ -102,7 +110,7 @@ class Console:
             health=_health_for(actor, health),
             now=(now := self._dlq.clock.now()),
             as_of=recent.at if recent else now,
-            namespace=request.scope.get("namespace") or self._dlq.namespace,
+            namespace=self.namespace_of(request),
             elsewhere="namespace" in request.scope,
             links=self._links if known else (),
             numbers=await self._numbers(request) if known and health and health.status != "down" else {},
@@ -183,6 +191,23 @@ def console_of(request: Request) -> Console:
     return console
 
 
+async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
+    """The queue that a page with forms is for. Raises InvalidInput for a namespace that is not in its address.
+
+    The forms would act on another one than the page shows.
+    """
+    dlq = await get_own_queue(request)
+    if namespace not in (None, dlq.namespace):
+        raise InvalidInput(
+            f"no address of a page can name the namespace {namespace!r:.80}: use the command line with --namespace, or "
+            "the API with namespace="
+        )
+    return dlq
+
+
+PageQueue = Annotated[DeadLetterQueue, Depends(get_page_queue)]
+
+
 async def show(
     request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
 ) -> Response:
@@ -251,6 +276,7 @@ def _environment() -> jinja2.Environment:
         "state_words": words.state_words,
         "with_runbook": words.with_runbook,
         "segment": _segment,
+        "shell": shlex.quote,
         "pretty": _pretty,
     }
     environment.globals |= {"ago": words.ago, "static": static_url}

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
@@ -13,6 +14,8 @@ from mahavishnu.api.auth import ANONYMOUS, Actor, Role
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.sessions import Session
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.model.ids import DEFAULT_QUEUE
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health
 
 
@@ -82,6 +85,14 @@ class Frame:
         """What leads to the start page of the namespace that the server is for."""
         return f"{self.root}../../" if self.elsewhere else self.root
 
+    def letter_path(self, letter: DeadLetter) -> str:
+        """The page of a letter, from the start page."""
+        return letter_path(letter.task_id, letter_query(letter, self.namespace))
+
+    def letter_query(self, letter: DeadLetter) -> str:
+        """What its page and its forms have after their path."""
+        return letter_query(letter, self.namespace)
+
     @property
     def form_token(self) -> str:
         """What each form carries to show that it is ours."""
@@ -114,6 +125,22 @@ class Frame:
         if self.actor.name == ANONYMOUS:
             return "no login needed"
         return f"{self.actor.name}, {self.actor.role.name.lower()}"
+
+
+def letter_path(task_id: str, query: str = "") -> str:
+    """The page of a letter, from the start page.
+
+    >>> letter_path("a/b"), letter_path("wf_1", "?queue=mail")
+    ('letters/a%2Fb', 'letters/wf_1?queue=mail')
+    """
+    return f"letters/{quote(task_id, safe='', errors='surrogatepass')}{query}"
+
+
+def letter_query(letter: DeadLetter, shown: str) -> str:
+    """Which letter of this task is meant, where that is not the one of the usual queue in the namespace `shown`."""
+    said = {"namespace": letter.namespace} if letter.namespace != shown else {}
+    said |= {"queue": letter.queue} if letter.queue != DEFAULT_QUEUE else {}
+    return "?" + urlencode(said) if said else ""
 
 
 def local_path(request: Request) -> str:

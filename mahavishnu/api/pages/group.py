@@ -13,8 +13,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import KEY_MARK, console_of, show
+from mahavishnu.api.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.overview import read_or_none
@@ -108,7 +108,7 @@ class GroupPageView:
 
 
 @router.get("/groups/{fingerprint}")
-async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
+async def group_page(request: Request, dlq: PageQueue, actor: Viewer, fingerprint: str) -> Response:
     """Why its letters failed, and what to do about it."""
     name = decode_id(fingerprint)
 
@@ -122,7 +122,7 @@ async def group_page(request: Request, dlq: Queue, actor: Viewer, fingerprint: s
 
 
 @router.post("/groups/{fingerprint}")
-async def update(request: Request, dlq: Queue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
+async def update(request: Request, dlq: PageQueue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
     """Record who is at it, how far they are, a note, a link, a hold: what the form names."""
     name, by = decode_id(fingerprint), acting_name(actor, None)
     group, act = await dlq.groups.get(name), form.text("act")
@@ -171,7 +171,7 @@ def _changes_of(group: GroupView, act: str, by: str, form: Form) -> dict[str, An
 
 
 @router.post("/groups/{fingerprint}/fix")
-async def fix(request: Request, dlq: Queue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
+async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
     """Show what a fix would do, or begin with its first letter."""
     group = await dlq.groups.get(decode_id(fingerprint))
     rows = list(zip(form.texts("path"), form.texts("value"), strict=False))

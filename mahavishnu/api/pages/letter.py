@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import KEY_MARK, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Said
+from mahavishnu.api.pages.frame import Said, letter_path, letter_query
 from mahavishnu.api.pages.history import Step, state_now, steps_of
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.pages.patches import patch_of, read_json
@@ -164,7 +163,7 @@ async def edit(
     except MahavishnuError as refused:
         return await _show(request, dlq, letter, replace(draft, problem=str(refused)), status=422)
     done = "Edited, and it gets fresh attempts; the first one is due now." if act == "redrive" else "Edited."
-    return console_of(request).go(request, _address(letter), Said(done))
+    return console_of(request).go(request, _address(request, letter), Said(done))
 
 
 @router.post("/letters/{task_id}/restore")
@@ -183,7 +182,7 @@ async def restore(
     except ValueError:
         raise InvalidInput("a revision is a number") from None
     await dlq.letters.restore(letter.task_id, number, by=acting_name(actor, None), **_scope(where))
-    return console_of(request).go(request, _address(letter), Said(f"It is what it was as revision {number}."))
+    return console_of(request).go(request, _address(request, letter), Said(f"It is what it was as revision {number}."))
 
 
 @router.post("/letters/{task_id}/retry")
@@ -201,9 +200,9 @@ async def retry(
         letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
     )
     if ran["success"]:
-        return console_of(request).go(request, _address(letter), Said("It was run, and succeeded."))
+        return console_of(request).go(request, _address(request, letter), Said("It was run, and succeeded."))
     said = Said(f"It was not run to its end: {ran['error']}"[:500], "bad")
-    return console_of(request).go(request, _address(letter), said)
+    return console_of(request).go(request, _address(request, letter), said)
 
 
 @router.post("/letters/{task_id}/delete")
@@ -219,7 +218,7 @@ async def delete(
     letter = await _get(dlq, task_id, where)
     if form.text("typed").strip() != letter.task_id:
         said = Said("The id that was typed is not that of the letter. Nothing was deleted.", "bad")
-        return console_of(request).go(request, _address(letter), said)
+        return console_of(request).go(request, _address(request, letter), said)
     await dlq.deletion.delete_task(
         letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
     )
@@ -238,7 +237,7 @@ def _add_verb(verb: str, sentence: str) -> None:
         letter = await _get(dlq, task_id, where)
         move = getattr(dlq.letters, verb)
         await move(letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **where.arguments)
-        return console_of(request).go(request, _address(letter), Said(sentence))
+        return console_of(request).go(request, _address(request, letter), Said(sentence))
 
     act.__name__ = verb
     router.post(f"/letters/{{task_id}}/{verb}")(act)
@@ -320,9 +319,8 @@ def _changes(rows: Sequence[tuple[str, str]], task: str | None, *, create: bool)
     return {"patch": patch, "create": create}
 
 
-def _address(letter: DeadLetter) -> str:
-    query = "" if letter.queue == DEFAULT_QUEUE else f"?queue={quote(letter.queue, safe='')}"
-    return f"letters/{quote(letter.task_id, safe='')}{query}"
+def _address(request: Request, letter: DeadLetter) -> str:
+    return letter_path(letter.task_id, letter_query(letter, console_of(request).namespace_of(request)))
 
 
 def _scope(where: ScopeQuery) -> Any:

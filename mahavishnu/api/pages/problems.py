@@ -10,13 +10,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.api.browser_requests import wants_page
 from mahavishnu.api.errors import MEDIA_TYPE
 from mahavishnu.api.headers import guard
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.frame import local_path, root_from
 from mahavishnu.api.pages.login import local_target
-from mahavishnu.api.routing import API
 
 _HEADLINES = {
     403: "You may not do that",
@@ -27,7 +27,6 @@ _HEADLINES = {
     422: "It was not done: something in it is not right",
     503: "The store cannot answer now",
 }
-_HEALTH = ("/healthz", "/readyz", "/metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +94,6 @@ class ProblemPages:
             if name in headers:
                 response.headers[name] = headers[name]
         return response
-
-
-def wants_page(scope: Scope) -> bool:
-    """Whether the request is for a page, and not for the API or a probe."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    if path.startswith(f"{API}/") or path in (API, *_HEALTH):
-        return False
-    headers = Headers(scope=scope)
-    return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
 
 
 def came_from(request: Request) -> str | None:

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
@@ -99,7 +99,7 @@ class ItemPageQuery(PageQuery):
 
 
 @router.get("/queues")
-async def queues_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+async def queues_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
     """All queues, by name."""
     found = await console_of(request).read(request, dlq, _read_all)
     view = QueuesView(found.value, QueueForm({"lease_timeout": "60s"}))
@@ -107,7 +107,7 @@ async def queues_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
 
 
 @router.post("/queues")
-async def create(request: Request, dlq: Queue, actor: Operator, form: FormFields) -> Response:
+async def create(request: Request, dlq: PageQueue, actor: Operator, form: FormFields) -> Response:
     """Define a queue."""
     name = form.text("name").strip()
     try:
@@ -119,7 +119,7 @@ async def create(request: Request, dlq: Queue, actor: Operator, form: FormFields
 
 @router.get("/queues/{queue}")
 async def queue_page(
-    request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemPageQuery, Query()]
+    request: Request, dlq: PageQueue, actor: Viewer, queue: str, params: Annotated[ItemPageQuery, Query()]
 ) -> Response:
     """One queue, with its items in their order."""
     name = decode_id(queue)
@@ -133,7 +133,7 @@ async def queue_page(
 
 
 @router.post("/queues/{queue}")
-async def update(request: Request, dlq: Queue, actor: Operator, queue: str, form: FormFields) -> Response:
+async def update(request: Request, dlq: PageQueue, actor: Operator, queue: str, form: FormFields) -> Response:
     """Change what is said of a queue."""
     name = decode_id(queue)
     try:
@@ -145,7 +145,7 @@ async def update(request: Request, dlq: Queue, actor: Operator, queue: str, form
 
 
 @router.post("/queues/{queue}/redrive")
-async def redrive(request: Request, dlq: Queue, actor: Operator, queue: str, form: FormFields) -> Response:
+async def redrive(request: Request, dlq: PageQueue, actor: Operator, queue: str, form: FormFields) -> Response:
     """Send items back to where they came from: those that are marked, or all."""
     name, ids = decode_id(queue), [*form.texts("id")]
     if not ids and form.text("everything") != "yes":
@@ -169,7 +169,7 @@ async def redrive(request: Request, dlq: Queue, actor: Operator, queue: str, for
 
 
 @router.post("/queues/{queue}/delete")
-async def delete(request: Request, dlq: Queue, actor: Admin, queue: str, form: FormFields) -> Response:
+async def delete(request: Request, dlq: PageQueue, actor: Admin, queue: str, form: FormFields) -> Response:
     """Delete the definition; its name has to be typed. Items stay where they are."""
     name = decode_id(queue)
     if form.text("typed").strip() != name:
@@ -182,7 +182,7 @@ async def delete(request: Request, dlq: Queue, actor: Admin, queue: str, form: F
 
 
 @router.post("/queues/{queue}/items/{id}/retry")
-async def retry(request: Request, dlq: Queue, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
+async def retry(request: Request, dlq: PageQueue, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
     """Have a dead or failed item leased again."""
     name = decode_id(queue)
     await dlq.queues.resurrect(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
@@ -190,7 +190,7 @@ async def retry(request: Request, dlq: Queue, actor: Operator, queue: str, id: s
 
 
 @router.post("/queues/{queue}/items/{id}/drop")
-async def drop(request: Request, dlq: Queue, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
+async def drop(request: Request, dlq: PageQueue, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
     """Delete an item."""
     name = decode_id(queue)
     await dlq.queues.drop(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))

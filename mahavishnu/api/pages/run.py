@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.causes import Cause, causes_of
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.group import Fix
@@ -155,14 +155,14 @@ class RunPageQuery(RunItemQuery):
 
 @router.get("/runs/{run_id}")
 async def run_page(
-    request: Request, dlq: Queue, actor: Viewer, run_id: str, params: Annotated[RunPageQuery, Query()]
+    request: Request, dlq: PageQueue, actor: Viewer, run_id: str, params: Annotated[RunPageQuery, Query()]
 ) -> Response:
     """How it stands, and what to do next."""
     return await _show(request, dlq, await dlq.runs.get(decode_id(run_id)), params)
 
 
 @router.post("/runs/{run_id}/{act}")
-async def act(request: Request, dlq: Queue, actor: Operator, run_id: str, act: str, form: FormFields) -> Response:
+async def act(request: Request, dlq: PageQueue, actor: Operator, run_id: str, act: str, form: FormFields) -> Response:
     """Pause it, go on with it, end it, or try another fix on its letters."""
     run, by, reason = await dlq.runs.get(decode_id(run_id)), acting_name(actor, None), form.optional("reason")
     match act:

@@ -11,8 +11,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
@@ -104,7 +104,7 @@ async def tasks_page(
 
 
 @router.get("/tasks/{task_id}")
-async def task_page(request: Request, dlq: Queue, actor: Viewer, task_id: str) -> Response:
+async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
     """One task, with its steps and every move of it."""
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
@@ -133,7 +133,7 @@ async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFie
 
 
 @router.post("/tasks/{task_id}/move")
-async def move(request: Request, dlq: Queue, actor: Operator, task_id: str, form: FormFields) -> Response:
+async def move(request: Request, dlq: PageQueue, actor: Operator, task_id: str, form: FormFields) -> Response:
     """Make a letter of a task; it is in `error` then."""
     done = await make_lifecycle(dlq.context).move_to_dlq(
         decode_id(task_id), form.optional("reason"), by=acting_name(actor, None)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.api.auth import Viewer
+from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.routing import Router
@@ -48,7 +48,7 @@ class WorkersView:
 
 
 @router.get("/workers")
-async def workers_page(request: Request, dlq: Queue, actor: Viewer) -> Response:
+async def workers_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
     """The workers, and what waits for one that is not there."""
     found = await console_of(request).read(request, dlq, _read)
     return await show(request, "workers.html", found.value, recent=found)

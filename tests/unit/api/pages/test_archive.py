@@ -115,7 +115,7 @@ async def test_archived_tasks_are_searched_and_shown_with_their_moves(api: ApiHa
     require_inert(page)
     first = await read(api, "/archive/tasks?name=import&limit=1")
     assert ids[2] in first and ids[0] not in first and "Next 1" in first
-    assert "mahavishnu archive tasks --name &#39;import&#39;" in first
+    assert "mahavishnu archive tasks --name import" in first
     (onward,) = re.findall(r'href="([^"]+)" rel="next"', first)
     assert ids[0] in await read(api, f"/archive/{html.unescape(onward).removeprefix('../archive/')}")
     assert "No such task" in await read(api, "/archive/tasks?task_id=x&name=&state=&since=&until=")
