@@ -17,6 +17,8 @@ from mahavishnu.stores.kind import Field, FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 
+NOT_INTACT = "the copy in the archive is not what was written: its checksum differs"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedLetter:
@@ -90,9 +92,11 @@ class ArchivedLetter:
         """This copy in the place of an earlier one; what was exported as it is now belongs to the same step.
 
         Of the same state of the letter it keeps what only the earlier one has: its maker may let the letter leave.
+        Raises CorruptRecord where it cannot be known what that is.
         """
         former, revisions = self.former, self.revisions
-        if self.letter == there.letter:
+        if self.letter == there.letter and {*there.former, *there.revisions} - {*former, *revisions}:
+            there.require_intact()
             own = {each.entry_id for each in self.read_former()} if there.former else set()
             pairs = zip(there.former, there.read_former(), strict=True)
             former = (*former, *(text for text, each in pairs if each.entry_id not in own))
@@ -114,6 +118,11 @@ class ArchivedLetter:
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""
         return self.checksum == checksum_of(self.letter, self.former, self.revisions)
+
+    def require_intact(self) -> None:
+        """Raise CorruptRecord if it is not."""
+        if not self.is_intact():
+            raise CorruptRecord(self.key, NOT_INTACT)
 
     def read_letter(self) -> DeadLetter:
         """The letter as it was, without a version. Raises CorruptRecord."""

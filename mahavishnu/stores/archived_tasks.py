@@ -11,7 +11,7 @@ from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.task_letters import letter_ids_of
 from mahavishnu.model.tasks import OldTransition, TaskRecord
-from mahavishnu.stores.archived import bytes_of, checksum_of, read_document
+from mahavishnu.stores.archived import NOT_INTACT, bytes_of, checksum_of, read_document
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, instant_text
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
@@ -69,9 +69,13 @@ class ArchivedTask:
         return (self.checksum, self.task, self.transitions) == (other.checksum, other.task, other.transitions)
 
     def over(self, there: ArchivedTask) -> ArchivedTask:
-        """This copy in the place of an earlier one; of the same state it keeps moves that only the earlier one has."""
+        """This copy in the place of an earlier one; of the same state it keeps moves that only the earlier one has.
+
+        Raises CorruptRecord where it cannot be known which these are.
+        """
         moves = self.transitions
-        if self.task == there.task:
+        if self.task == there.task and {*there.transitions} - {*moves}:
+            there.require_intact()
             moves = tuple(dict.fromkeys((*moves, *there.transitions)))
         checksum = checksum_of(self.task, moves)
         return replace(self, transitions=moves, left=len(moves), checksum=checksum, version=there.version)
@@ -80,10 +84,14 @@ class ArchivedTask:
         """Whether what it holds is what was put into it."""
         return self.checksum == checksum_of(self.task, self.transitions)
 
+    def require_intact(self) -> None:
+        """Raise CorruptRecord if it is not."""
+        if not self.is_intact():
+            raise CorruptRecord(self.key, NOT_INTACT)
+
     def read_task(self) -> TaskRecord:
         """The task as it was, without a version. Raises CorruptRecord."""
-        if not self.is_intact():
-            raise CorruptRecord(self.key, "the copy in the archive is not what was written: its checksum differs")
+        self.require_intact()
         return replace(read_document(TASKS, self.task, self.key), version=None)
 
     def read_transitions(self) -> list[OldTransition]:

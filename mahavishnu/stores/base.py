@@ -275,7 +275,7 @@ async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
             yield item
         if page.corrupt:
             raise page.corrupt[0]
-        _require_complete(page)
+        require_complete(page)
 
 
 async def pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequence[T]]:
@@ -284,7 +284,7 @@ async def pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequen
     Raises StoreError, before its records, at a page that is not the whole truth.
     """
     async for page in find_pages(collection, query):
-        _require_complete(page)
+        require_complete(page)
         if page.items:
             yield page.items
 
@@ -300,7 +300,8 @@ async def find_pages(collection: Collection[T], query: Query) -> AsyncIterator[P
         after = page.next
 
 
-def _require_complete(page: Page[Any]) -> None:
+def require_complete(page: Page[Any]) -> None:
+    """Raise StoreError if the page is not the whole truth."""
     if page.degraded:
         raise StoreError(f"the list is not complete: {page.degraded}")
 

@@ -12,7 +12,7 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.stores.base import Collection
 from mahavishnu.stores.kind import Record
 
@@ -43,7 +43,8 @@ async def copy_surely(
 ) -> CopyResult[C]:
     """Write the copies, over what an earlier go left, and compare what is there then.
 
-    `over` says what a copy becomes in the place of an earlier one; without it the copy's own `over` does.
+    `over` says what a copy becomes in the place of an earlier one; without it the copy's own `over` does. It may raise
+    CorruptRecord.
     `spare` is asked which of the copies that are there, by their keys, are not to be written over: they are in neither
     part of the result. It has to name each whose original is not what it was when its new copy was made. A copy is
     always written anew: who withdraws one that was not needed cannot mean that of somebody else. Raises StoreError
@@ -86,7 +87,10 @@ async def _write(
             elif there is None:
                 waiting.append(replace(cast("Any", copy), version=None))
             elif there.key not in spared:
-                waiting.append(over(copy, there))
+                try:
+                    waiting.append(over(copy, there))
+                except CorruptRecord as problem:  # what only that one has would be lost
+                    result.failed[copy.key] = f"{problem}; the original stays where it is"
         if not waiting:
             break
     for copy in waiting:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from mahavishnu.model.daily_sums import GroupSum, ListedTombstone
-from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
@@ -203,7 +203,7 @@ async def forget_found_revisions(
     """Delete the revisions that a search shows of letters with these ids, if those are not in the history."""
     former = await history.get(entry_ids)
     for problem in former:
-        if isinstance(problem, StoreError):
+        if isinstance(problem, StoreError) and not isinstance(problem, CorruptRecord):  # what is corrupt is there
             raise problem
     gone = tuple(entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None)
     for _ in range(_TRIES):

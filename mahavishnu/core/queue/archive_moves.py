@@ -11,7 +11,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.retention import month_of
 from mahavishnu.stores.archived import ArchivedLetter, letter_of
-from mahavishnu.stores.base import Store, scan
+from mahavishnu.stores.base import Store, pages
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.stores.retained import Revision
 
@@ -34,7 +34,7 @@ class ArchiveMove:
 
 
 class MoveCollector:
-    """Finds what belongs to letters, in the store that all processes share."""
+    """Finds what belongs to letters, in the store that all processes share; what cannot be read stays where it is."""
 
     def __init__(self, home: Store) -> None:
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
@@ -69,10 +69,11 @@ class MoveCollector:
         found = defaultdict[str, list[FormerLetter]](list)
         for start in range(0, len(names), _ASKED):
             query = Query((Is("task_id", tuple(names[start : start + _ASKED])),))
-            async for former in scan(self._history, query):
-                move = may_have.get(key := letter_key(former))
-                if move is not None and former.entry_id != move.letter.entry_id:
-                    found[key].append(former)
+            async for page in pages(self._history, query):
+                for former in page:
+                    move = may_have.get(key := letter_key(former))
+                    if move is not None and former.entry_id != move.letter.entry_id:
+                        found[key].append(former)
         for key, own in found.items():
             may_have[key].former = sorted(own, key=lambda each: each.created_at, reverse=True)
 
@@ -82,8 +83,9 @@ class MoveCollector:
         edited = [each.entry_id for move in moves for each in (move.letter, *move.former) if each.revision]
         for start in range(0, len(edited), _ASKED):
             query = Query((Is("entry_id", tuple(edited[start : start + _ASKED])),))
-            async for revision in scan(self._revisions, query):
-                found[revision.entry_id].append(revision)
+            async for page in pages(self._revisions, query):
+                for revision in page:
+                    found[revision.entry_id].append(revision)
         return {entry_id: sorted(own, key=lambda each: each.number) for entry_id, own in found.items()}
 
 

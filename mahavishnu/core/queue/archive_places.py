@@ -9,7 +9,7 @@ from typing import Any
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CorruptRecord, IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Condition, Query, Sort
 from mahavishnu.model.retention import may_hold, partition_name
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivedLetter, ArchivePartition, PartitionState, archive_kind
@@ -20,6 +20,7 @@ from mahavishnu.stores.base import (
     get_one,
     home_of,
     is_home_away,
+    pages,
     scan,
     update_with_retry,
     write_with_retry,
@@ -177,8 +178,13 @@ class ArchivePlaces:
             raise NoSuchPartition(partition)
         return there
 
-    async def find_copies(self, entry_ids: Sequence[str], month: str | None = None) -> dict[str, list[ArchivedLetter]]:
-        """The copies under these ids, by the partitions that they are in, of one `month` or of all."""
+    async def find_copies(
+        self, entry_ids: Sequence[str], month: str | None = None, *, unreadable: dict[str, str] | None = None
+    ) -> dict[str, list[ArchivedLetter]]:
+        """The copies under these ids, by the partitions that they are in, of one `month` or of all. Raises StoreError.
+
+        Where there is a dict for it, it is told which ids have a copy that is `unreadable`, and why; else that raises.
+        """
         found: dict[str, list[ArchivedLetter]] = {}
         partitions = await self.find_attached() if entry_ids else []
         for partition in partitions:
@@ -187,19 +193,28 @@ class ArchivePlaces:
             for start in range(0, len(entry_ids), _ASKED):
                 there = await self.letters(partition.name).get(entry_ids[start : start + _ASKED])
                 for copy in there:
-                    if isinstance(copy, StoreError):
+                    if unreadable is not None and isinstance(copy, CorruptRecord):
+                        unreadable[copy.key] = str(copy)
+                    elif isinstance(copy, StoreError):
                         raise copy
-                    if copy is not None:
+                    elif copy is not None:
                         found.setdefault(partition.name, []).append(copy)
         return found
 
-    async def find_tasks(self, *where: Condition) -> dict[str, list[ArchivedTask]]:
-        """The copies of lifecycle tasks that are so, by the partitions that they are in. Raises StoreError."""
+    async def find_tasks(self, *where: Condition, readable: bool = False) -> dict[str, list[ArchivedTask]]:
+        """The copies of lifecycle tasks that are so, by the partitions that they are in. Raises StoreError.
+
+        With `readable`, one that cannot be read is left out; else it raises.
+        """
         found: dict[str, list[ArchivedTask]] = {}
         for partition in await self.find_attached():
             if partition.has_tasks:
                 copies = self.tasks(partition.name)
-                if own := [copy async for copy in scan(copies, Query(where))]:
+                if readable:
+                    own = [copy async for page in pages(copies, Query(where)) for copy in page]
+                else:
+                    own = [copy async for copy in scan(copies, Query(where))]
+                if own:
                     found[partition.name] = own
         return found
 

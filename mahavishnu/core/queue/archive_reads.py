@@ -142,8 +142,7 @@ class ArchiveReader:
 def read_case(line: ArchivedLine, tasks: Sequence[ArchivedTask] = ()) -> ArchivedCase:
     """The letter of a line with all that belongs to it. Raises CorruptRecord."""
     copy = line.copy
-    if not copy.is_intact():
-        raise CorruptRecord(copy.entry_id, "the copy in the archive is not what was written: its checksum differs")
+    copy.require_intact()
     return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions(), tasks)
 
 

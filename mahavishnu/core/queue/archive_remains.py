@@ -11,6 +11,7 @@ from mahavishnu.core.queue.archive_moves import letter_key
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Is, Missing, Not, Query
@@ -25,9 +26,13 @@ _UNFINISHED = (Is("resolution_status", (ResolutionStatus.DELETED,)), Not(Missing
 
 
 class ArchiveRemains:
-    """Removes it, in the store that all processes share. Raises StoreError where that gives no answer."""
+    """Removes it, in the store that all processes share. Raises StoreError where that gives no answer.
+
+    `failed` says by the keys of letters why what went with them stays: their copies cannot be trusted.
+    """
 
     def __init__(self, context: QueueContext) -> None:
+        self.failed: dict[str, str] = {}
         home = home_of(context.store)
         self._places = ArchivePlaces(home, context.clock)
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
@@ -53,13 +58,19 @@ class ArchiveRemains:
         What copies do not have stays. Who restores a letter changes its tombstone first: then all of it stays.
         """
         place = {letter.entry_id: letter.resolution.notes for letter in tombstones}
-        with_copies: dict[str, ArchivedLetter] = {}
-        for partition, copies in (await self._places.find_copies(list(place))).items():
+        with_copies, problems = dict[str, ArchivedLetter](), dict[str, str]()
+        for partition, copies in (await self._places.find_copies(list(place), unreadable=problems)).items():
             with_copies |= {copy.entry_id: copy for copy in copies if place[copy.entry_id] == partition}
         former: dict[str, str] = {}  # whose successors are which letters
-        for entry_id, copy in with_copies.items():
-            former |= {each.entry_id: entry_id for each in copy.read_former()}
+        for entry_id, copy in list(with_copies.items()):
+            if (own := _former_in(copy, problems)) is None:
+                del with_copies[entry_id]
+                continue
+            former |= dict.fromkeys(own, entry_id)
             former[entry_id] = entry_id  # of which the history may have an earlier state
+        for letter in tombstones:
+            if (why := problems.get(letter.entry_id)) is not None:
+                self.failed[letter.key] = f"{why}; what went with the letter stays in the queue"
         # Before it leaves the history: a process that died in between would leave a copy that counts from then on.
         await self._remove_copies(former, tombstones)
         there = await self._history.get(list(former))
@@ -77,7 +88,7 @@ class ArchiveRemains:
     async def _remove_copies(self, former: Mapping[str, str], tombstones: Sequence[DeadLetter]) -> None:
         """Remove the copies that former letters have of their own, where their successors are away."""
         own = {letter.entry_id for letter in tombstones}
-        found = await self._places.find_copies([each for each in former if each not in own])
+        found = await self._places.find_copies([each for each in former if each not in own], unreadable={})
         away = await self._which_are_away(tombstones) if found else set()
         for partition, copies in found.items():
             if useless := [copy for copy in copies if former[copy.entry_id] in away]:
@@ -114,7 +125,7 @@ class ArchiveRemains:
                     removed.append(each)
             elif entries := [one for one in at_key.absorbed if one != each.entry_id and one not in each.absorbed]:
                 later[each.entry_id] = entries, at_key
-        found = await self._places.find_copies(list(later))
+        found = await self._places.find_copies(list(later), unreadable={})
         archived = {
             name for name, (entries, at_key) in later.items() if await self._is_in_copies_of(name, entries, at_key)
         }
@@ -137,8 +148,18 @@ class ArchiveRemains:
         """Whether the archive has it as a former letter of one of these, of which `at_key` is the latest."""
         former = await self._history.get(later)
         gone = {each for each, old in zip(later, former, strict=True) if is_archived(each, at_key, old is not None)}
-        for copies in (await self._places.find_copies(later)).values():
+        for copies in (await self._places.find_copies(later, unreadable={})).values():
             for copy in copies:
-                if copy.entry_id in gone and any(each.entry_id == entry_id for each in copy.read_former()):
+                if copy.entry_id in gone and entry_id in (_former_in(copy, {}) or ()):
                     return True
         return False
+
+
+def _former_in(copy: ArchivedLetter, problems: dict[str, str]) -> list[str] | None:
+    """The entry ids of the former letters that a copy has; None, and why, if it is not what was written."""
+    try:
+        copy.require_intact()
+        return [each.entry_id for each in copy.read_former()]
+    except CorruptRecord as problem:
+        problems[copy.entry_id] = str(problem)
+        return None

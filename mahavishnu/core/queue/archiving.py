@@ -26,7 +26,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.paging import work_on_pages
 from mahavishnu.model.daily_sums import was_reopened
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.group import is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.log_events import letter_fields, log_event
@@ -43,7 +43,7 @@ from mahavishnu.model.retention import (
 )
 from mahavishnu.model.tombstones import retire
 from mahavishnu.stores.archived import ArchivedLetter
-from mahavishnu.stores.base import Collection, home_of, is_same_version, pages, scan
+from mahavishnu.stores.base import Collection, find_pages, home_of, is_same_version, pages, require_complete
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import forget_found_revisions
@@ -95,7 +95,7 @@ class Archiving:
             transitions_archived=self._counts["revisions"],
             execution_time_ms=round((self._clock.monotonic() - start) * 1000, 3),
             dry_run=dry_run,
-            failed=self._failed,
+            failed={**self._failed, **self._remains.failed},
         )
 
     async def has_work(self) -> bool:
@@ -110,14 +110,19 @@ class Archiving:
         return leaves is not None and bool((await self._own_history.find(leaves)).items)
 
     async def _held_groups(self) -> Names[str]:
-        """The groups on hold: somebody has still to look at their letters."""
+        """The groups on hold, or perhaps so: somebody has still to look at their letters."""
         on_hold = Query((AnyOf((Not(Missing("hold_until")), Not(Missing("hold_release")))),))
         now = self._clock.now()
-        return {group.fingerprint async for group in scan(self._groups, on_hold) if is_on_hold(group, now)}
+        held = set[str]()
+        async for page in find_pages(self._groups, on_hold):
+            require_complete(page)
+            held |= {group.fingerprint for group in page.items if is_on_hold(group, now)}
+            held |= {each.key.rpartition("/")[2] for each in page.corrupt if isinstance(each, CorruptRecord)}
+        return held
 
     async def _without_restored(self, month: str, moves: Sequence[ArchiveMove]) -> list[ArchiveMove]:
         """Those that nobody took out of the archive lately."""
-        found = await self._places.find_copies([move.letter.entry_id for move in moves], month)
+        found = await self._places.find_copies([move.letter.entry_id for move in moves], month, unreadable={})
         copies = {copy.entry_id: copy for own in found.values() for copy in own}
         return [
             move
@@ -221,7 +226,7 @@ class Archiving:
         Only a letter that was opened again can have been copied into another month.
         """
         again = {move.letter.entry_id: LETTERS.document(move.letter) for move in moves if was_reopened(move.letter)}
-        found = await self._places.find_copies(list(again))
+        found = await self._places.find_copies(list(again), unreadable={})
         found.pop(partition, None)
         kept = await changed() if found else set[str]()
         for name, copies in found.items():

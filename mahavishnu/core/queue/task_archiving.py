@@ -14,13 +14,13 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.model.retention import RetentionRules, leaving_tasks, month_of
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived_tasks import ArchivedTask, archived_task_key
-from mahavishnu.stores.base import Collection, home_of, is_same_version, pages, scan
+from mahavishnu.stores.base import Collection, home_of, is_same_version, pages
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
@@ -62,11 +62,11 @@ class TaskArchiving:
         query = leaving_tasks(self._rules, self._clock.now(), 1)
         if query is not None and (await self._tasks.find(query)).items:
             return True
-        return bool(await self._places.find_tasks(_LEFT))
+        return bool(await self._places.find_tasks(_LEFT, readable=True))
 
     async def finish(self) -> None:
         """Remove the moves that are left of tasks that a process had archived which then died."""
-        for partition, copies in (await self._places.find_tasks(_LEFT)).items():
+        for partition, copies in (await self._places.find_tasks(_LEFT, readable=True)).items():
             await self._remove_moves(self._places.tasks(partition), await self.which_count(copies))
 
     async def which_count(self, copies: Sequence[ArchivedTask]) -> list[ArchivedTask]:
@@ -127,19 +127,28 @@ class TaskArchiving:
             if task.transition_count > len(task.transitions)
         }
         if first:
-            async for move in scan(self._transitions, Query((Is("task_id", tuple(first)),))):
-                if move.number < first[move.task_id]:
-                    found[move.task_id].append(move)
+            async for page in pages(self._transitions, Query((Is("task_id", tuple(first)),))):
+                for move in page:
+                    if move.number < first[move.task_id]:
+                        found[move.task_id].append(move)
         return {task_id: sorted(own, key=lambda move: move.number) for task_id, own in found.items()}
 
     async def _remove_moves(self, copies: Collection[ArchivedTask], archived: Sequence[ArchivedTask]) -> None:
         """Remove the moves that these copies hold from where they were, and note that none is left."""
         if not archived:
             return
-        own = {move.key: move for copy in archived for move in copy.read_transitions()}
+        own: dict[str, OldTransition] = {}
+        read: list[ArchivedTask] = []
+        for copy in archived:
+            try:
+                copy.require_intact()
+                own |= {move.key: move for move in copy.read_transitions()}
+                read.append(copy)
+            except CorruptRecord as problem:
+                self.failed[copy.key] = f"{problem}; the task's moves stay where they are"
         there = await self._transitions.get(list(own))
         same = [move for move in there if isinstance(move, OldTransition) and move == own[move.key]]
         for removed in await self._transitions.remove(same) if same else []:
             if isinstance(removed, StoreError):
                 raise removed
-        await copies.write([replace(copy, left=0) for copy in archived])
+        await copies.write([replace(copy, left=0) for copy in read])
