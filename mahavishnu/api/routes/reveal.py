@@ -41,6 +41,7 @@ class EncryptResult(ResponseModel):
     changed: int = Field(description="Or would be")
     failed: dict[str, str] = Field(description="Why records could not be, by their keys")
     next: str | None = Field(description="Where the next lot begins; null after the last one")
+    out_of_reach: list[str] = Field(description="What no lot looks at: it keeps the keys that it was encrypted with")
 
 
 @router.post("/dlq/encrypt", response_model=EncryptResult, summary="Encrypt what is stored by the newest key")

@@ -14,6 +14,8 @@ from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Reason, session_of
 from mahavishnu.cli.output import AsJson, ExitCode, NotFound, count_of, print_block, print_json, print_line
 
+_LISTED = 20  # records that are named
+
 
 def reveal(
     context: typer.Context,
@@ -44,8 +46,8 @@ def encrypt(
     apply: Annotated[bool, typer.Option("--apply", help="Encrypt; without it nothing is changed.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Encrypt stored letters by the newest key: those in clear, and those of an older one; only say how many without
-    --apply. It can be interrupted and begun again.
+    """Encrypt stored letters and tracked tasks by the newest key: those in clear, and those of an older one; only say
+    how many without --apply. It can be interrupted and begun again.
     """
 
     async def converse(api: Connection) -> bool:
@@ -53,16 +55,22 @@ def encrypt(
         while True:
             lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, after=after))
             looked_at, changed = looked_at + lot["looked_at"], changed + lot["changed"]
-            failed, after = {**failed, **lot["failed"]}, lot["next"]
+            failed, after, unreached = {**failed, **lot["failed"]}, lot["next"], lot["out_of_reach"]
             if after is None:
                 break
         if json:
-            print_json({"looked_at": looked_at, "changed": changed, "failed": failed})
-        else:
-            for key, why in failed.items():
-                print_line(f"{key}: {why}")
-            what = "encrypted by the newest key" if apply else "would be encrypted by the newest key; --apply does it"
-            print_line(f"{count_of(changed, 'record')} of {looked_at} {what}")
+            print_json({"looked_at": looked_at, "changed": changed, "failed": failed, "out_of_reach": unreached})
+            return bool(failed)
+        for key, why in [*failed.items()][:_LISTED]:
+            print_line(f"{key}: {why}")
+        if len(failed) > _LISTED:
+            print_line(f"{len(failed) - _LISTED} more cannot be encrypted anew; --json names them all")
+        what = "encrypted by the newest key" if apply else "would be encrypted by the newest key; --apply does it"
+        print_line(f"{count_of(changed, 'record')} of {looked_at} {what}")
+        for each in unreached:
+            print_line(f"not looked at: {each}")
+        if apply:
+            print_line("before an old key is removed, `mahavishnu dlq encrypt` has to find nothing any more")
         return bool(failed)
 
     if run_conversation(session_of(context), converse):

@@ -6,49 +6,68 @@ whoever begins again after a crash goes on where that happened, and two who do i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from inspect import isawaitable
+from typing import Any, TypeAlias
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces
+from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.encryption import Encryption
 from mahavishnu.engine.waiting_room import WAITING
-from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput
+from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.key_renewal import loses_letter, out_of_reach, renew_task, with_letter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import ArchivedLetter, checksum_of
-from mahavishnu.stores.base import Collection, Cursor, home_of, update_with_retry
+from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.stores.archived import ArchivedLetter, PartitionState, checksum_of
+from mahavishnu.stores.archived_tasks import ArchivedTask
+from mahavishnu.stores.base import Collection, Cursor, write_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
+from mahavishnu.stores.source_kinds import TASKS
 
 MOST_AT_ONCE = 5000
-_ARCHIVE = "archive:"
+_ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"
+Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
 
 
 @dataclass(frozen=True, slots=True)
 class RenewedLot:
     """What came of one lot: how many records were looked at and are `changed`, or would be; `failed` says why others
-    could not be, by their keys. `next` is where the next lot begins; None: there is none.
+    could not be, by their keys. `next` is where the next lot begins; None: there is none. `out_of_reach` says what no
+    lot looks at.
     """
 
     looked_at: int = 0
     changed: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
     next: str | None = None
+    out_of_reach: Sequence[str] = ()
 
     def plus(self, later: RenewedLot) -> RenewedLot:
         """Both as one."""
         looked_at, changed = self.looked_at + later.looked_at, self.changed + later.changed
-        return RenewedLot(looked_at, changed, {**self.failed, **later.failed}, later.next)
+        return RenewedLot(looked_at, changed, {**self.failed, **later.failed}, later.next, later.out_of_reach)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where records are, and what makes each of them what it should be: the very same one if it is that."""
+
+    records: Collection[Any]
+    change: Change
 
 
 class EncryptionRenewal:
-    """Encrypts the stored letters of a namespace, and the items of its queues, by the key that encrypts now.
+    """Encrypts the stored letters of a namespace, the items of its queues and its tracked tasks by the key that
+    encrypts now.
 
-    That is what letters, former letters, revisions, waiting failures and the attached months of the archive have.
+    That is what tasks, letters, former letters, revisions, waiting failures and the attached months of the archive
+    have.
     """
 
     def __init__(self, context: QueueContext) -> None:
@@ -71,14 +90,15 @@ class EncryptionRenewal:
             raise InvalidInput("nothing is encrypted here: set encryption.fields and encryption.keys")
         namespace = require_namespace(self._context.namespace)
         await self._context.open()
-        places = await self._places(encryption)
-        name, cursor = _place(after, places)
+        places, unreached = await self._places(encryption)
+        name, cursor = _begin(after, places)
         if dry_run:
-            return await self._lot(places, name, cursor, limit, namespace, dry_run=True)
-        async with self._context.audit.record("encrypt", "queue", by=by) as record:
-            lot = await self._lot(places, name, cursor, limit, namespace, dry_run=False)
-            record.add(place=name, looked_at=lot.looked_at, changed=lot.changed, failed=len(lot.failed))
-        return lot
+            lot = await self._lot(places, name, cursor, limit, namespace, dry_run=True)
+        else:
+            async with self._context.audit.record("encrypt", "queue", by=by) as record:
+                lot = await self._lot(places, name, cursor, limit, namespace, dry_run=False)
+                record.add(place=name, looked_at=lot.looked_at, changed=lot.changed, failed=len(lot.failed))
+        return replace(lot, out_of_reach=unreached)
 
     async def renew_all(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> RenewedLot:
         """All lots, one after the other. Raises what `renew` raises; what was done stays done."""
@@ -87,24 +107,34 @@ class EncryptionRenewal:
             done = done.plus(await self.renew(dry_run=dry_run, after=done.next, by=by))
         return done
 
-    async def _places(self, encryption: Encryption) -> Mapping[str, tuple[Collection[Any], Callable[[Any], Any]]]:
-        """Where records are, in the order in which they are looked at, and what makes them what they should be."""
-        store = self._context.store
-        letter, revision = encryption.renew_letter, _renew_revision(encryption)
-        found: dict[str, tuple[Collection[Any], Callable[[Any], Any]]] = {
-            "waiting": (store.collection(WAITING), letter),  # first: from here to there letters go meanwhile
-            "letters": (store.collection(LETTERS), letter),
-            "history": (store.collection(HISTORY), letter),
-            "revisions": (self._context.revisions, revision),
+    async def _places(self, encryption: Encryption) -> tuple[Mapping[str, _Place], Sequence[str]]:
+        """Where records are, in the order in which they are looked at: from a place to later ones they go meanwhile.
+        And what is in none of them.
+        """
+        context, store = self._context, self._context.store
+        letter, task = encryption.renew_letter, self._renew_task(encryption)
+        found = {
+            "tasks": _Place(store.collection(TASKS), task),
+            "waiting": _Place(store.collection(WAITING), letter),
+            "letters": _Place(store.collection(LETTERS), letter),
+            "history": _Place(store.collection(HISTORY), letter),
+            "revisions": _Place(context.revisions, _renew_revision(encryption)),
         }
-        archive = ArchivePlaces(home_of(store), self._context.clock)
-        for partition in await archive.find_attached():
-            found[_ARCHIVE + partition.name] = (archive.letters(partition.name), _renew_copy(encryption))
-        return found
+        archive, detached = ArchivePlaces(require_home(context), context.clock), []
+        for partition in await archive.every():
+            if partition.state is not PartitionState.ATTACHED:
+                detached.append(partition.name)
+                continue
+            name = partition.name
+            found[_ARCHIVE + name] = _Place(archive.letters(name), _renew_copy(encryption))
+            if partition.has_tasks:
+                found[_ARCHIVED_TASKS + name] = _Place(archive.tasks(name), _renew_task_copy(encryption))
+        outside = len(context.waiting.own_in_memory()) + len(context.waiting.own_files())
+        return found, out_of_reach(detached, outside)
 
     async def _lot(
         self,
-        places: Mapping[str, tuple[Collection[Any], Callable[[Any], Any]]],
+        places: Mapping[str, _Place],
         name: str,
         cursor: Cursor | None,
         limit: int,
@@ -112,51 +142,91 @@ class EncryptionRenewal:
         *,
         dry_run: bool,
     ) -> RenewedLot:
-        records, change = places[name]
-        page = await records.find(Query(limit=limit), cursor)
-        changed, failed = (
-            0,
-            {problem.key: str(problem) for problem in page.corrupt if isinstance(problem, CorruptRecord)},
-        )
-        for record in await self._of_namespace(page.items, namespace):
+        place = places[name]
+        page = await place.records.find(Query(limit=limit), cursor)
+        if page.degraded:  # what is out of reach would be taken for renewed
+            raise StoreUnavailable(f"the list of {name} is not complete: {page.degraded}")
+        failed = {getattr(problem, "key", name): str(problem) for problem in page.corrupt}
+        fresh: list[Any] = []
+        for record in await self._of_namespace(page.items, namespace, failed):
             try:
-                if (fresh := change(record)) is record:
-                    continue
-                if not dry_run:
-                    update = await update_with_retry(records, fresh.key, change, what=name)
-                    changed += update is not None and update.after is not update.before
-                else:
-                    changed += 1
+                renewed = await _changed(place.change, record)
             except (CannotRestore, CorruptRecord) as problem:
                 failed[record.key] = str(problem)
+            else:
+                if renewed is not record:
+                    fresh.append(renewed)
+        changed = len(fresh) if dry_run else await self._write(name, place, fresh, failed)
         names = list(places)
         following = names[names.index(name) + 1 :]
         then = f"{name} {page.next}" if page.next is not None else f"{following[0]} " if following else None
         return RenewedLot(len(page.items), changed, failed, then)
 
-    async def _of_namespace(self, records: Sequence[Any], namespace: str) -> list[Any]:
+    async def _write(self, name: str, place: _Place, fresh: Sequence[Any], failed: dict[str, str]) -> int:
+        """Write them; what somebody has changed meanwhile is read and renewed again. Returns how many were changed."""
+
+        async def change(there: Any) -> Any:
+            renewed = None if there is None else await _changed(place.change, there)
+            return None if renewed is there else renewed
+
+        changed = 0
+        for record, written in zip(fresh, await place.records.write(fresh) if fresh else (), strict=True):
+            try:
+                if isinstance(written, StoreError):
+                    raise written
+                if written is None:
+                    _, written = await write_with_retry(place.records, record.key, change, what=name)
+                changed += written is not None
+            except StoreUnavailable:
+                raise
+            except (CannotRestore, StoreError) as problem:
+                failed[record.key] = str(problem)
+        return changed
+
+    async def _of_namespace(self, records: Sequence[Any], namespace: str, failed: dict[str, str]) -> list[Any]:
         """Those of a namespace, and of its queues. A revision is where its letter is."""
         where = [getattr(each, "namespace", None) for each in records]
         if records and isinstance(records[0], Revision):
             store = self._context.store
             letters = await store.collection(LETTERS).get([each.letter_key for each in records])
             former = await store.collection(HISTORY).get([each.entry_id for each in records])
-            where = [
-                next((each.namespace for each in pair if isinstance(each, DeadLetter)), None)
-                for pair in zip(letters, former, strict=True)
-            ]
+            for place, (record, *pair) in enumerate(zip(records, letters, former, strict=True)):
+                where[place] = next((each.namespace for each in pair if isinstance(each, DeadLetter)), None)
+                problem = next((each for each in pair if isinstance(each, StoreError)), None)
+                if where[place] is None and problem is not None:
+                    failed[record.key] = f"whose it is cannot be told: {problem}"
         return [
             record
             for record, own in zip(records, where, strict=True)
             if own is not None and own.partition("@")[0] == namespace
         ]
 
+    def _renew_task(self, encryption: Encryption) -> Change:
+        handover = make_lifecycle(self._context).handover
 
-def _place(after: str | None, places: Mapping[str, Any]) -> tuple[str, Cursor | None]:
+        async def renew(task: TaskRecord) -> TaskRecord:
+            renewed = renew_task(task, encryption.renew)
+            if loses_letter(task, renewed) and (letter := await handover.find_letter(task)) is not None:
+                return with_letter(renewed, letter)
+            return renewed
+
+        return renew
+
+
+async def _changed(change: Change, record: Any) -> Any:
+    renewed = change(record)
+    return await renewed if isawaitable(renewed) else renewed
+
+
+def _begin(after: str | None, places: Mapping[str, _Place]) -> tuple[str, Cursor | None]:
+    """Where a lot begins. In a month that was detached meanwhile: with the first one that is there."""
     name, _, cursor = (next(iter(places)) + " " if after is None else after).partition(" ")
-    if name not in places:
-        raise InvalidInput(f"{after!r:.80} is no place where a lot begins: give the `next` of the lot before")
-    return name, Cursor.parse(cursor) if cursor else None
+    if name in places:
+        return name, Cursor.parse(cursor) if cursor else None
+    months = [each for each in places if each.startswith((_ARCHIVE, _ARCHIVED_TASKS))]
+    if name.startswith((_ARCHIVE, _ARCHIVED_TASKS)):
+        return (months or ["revisions"])[0], None
+    raise InvalidInput(f"{after!r:.80} is no place where a lot begins: give the `next` of the lot before")
 
 
 def _renew_revision(encryption: Encryption) -> Callable[[Revision], Revision]:
@@ -188,5 +258,20 @@ def _renew_copy(encryption: Encryption) -> Callable[[ArchivedLetter], ArchivedLe
         olds = tuple(HISTORY.document(each) for each in formers)
         edits = tuple(REVISIONS.document(each) for each in others)
         return replace(copy, letter=text, former=olds, revisions=edits, checksum=checksum_of(text, olds, edits))
+
+    return renew
+
+
+def _renew_task_copy(encryption: Encryption) -> Callable[[ArchivedTask], ArchivedTask]:
+    """What renews a lifecycle task in the archive, which is found by the ids of its letters as before. Raises
+    CorruptRecord.
+    """
+
+    def renew(copy: ArchivedTask) -> ArchivedTask:
+        task = copy.read_task()
+        if (fresh := renew_task(task, encryption.renew)) is task:
+            return copy
+        text = TASKS.document(fresh)
+        return replace(copy, task=text, checksum=checksum_of(text, copy.transitions))
 
     return renew

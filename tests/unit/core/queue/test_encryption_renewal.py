@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.api import Access
-from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.encryption import Encryption
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.encryption import Encryption, new_key
 from mahavishnu.engine.error_masks import mask_failure
-from mahavishnu.model.errors import InvalidInput, PermissionDenied
+from mahavishnu.engine.waiting_room import WAITING
+from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.query import Query
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.source_kinds import STORED, TASKS
+from mahavishnu.testing import Faults, FaultyStore
 from tests.strategies import awkward_texts, objects
 from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
 from tests.unit.core.test_permissions import client
@@ -31,13 +41,18 @@ SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward
 
 
 async def kept(queue: DeadLetterQueue) -> str:
-    """All that the store has, as text."""
-    store = queue.context.store
+    """All that the store has, as it is written there."""
     kinds = [
-        *KINDS,
-        *(archive_kind(ARCHIVED_LETTERS, each.partition.name) for each in await queue.archive.partitions()),
+        *STORED,
+        WAITING,
+        *(
+            archive_kind(kind, each.partition.name)
+            for each in await queue.archive.partitions()
+            for kind in (ARCHIVED_LETTERS, ARCHIVED_TASKS)
+        ),
     ]
-    return repr([(await store.collection(kind).find(Query(limit=1000))).items for kind in kinds])
+    found = [(kind, await queue.context.store.collection(kind).find(Query(limit=1000))) for kind in kinds]
+    return "\n".join(f"{kind.name}: {kind.document(record)}" for kind, page in found for record in page.items)
 
 
 async def fill_in_clear(house: House) -> None:
@@ -128,6 +143,180 @@ async def test_it_goes_on_where_it_stopped_and_names_what_it_cannot_read(house: 
     operator = queue.for_actor(Principal("ann", frozenset({Permission.VIEW, Permission.EDIT})))
     with pytest.raises(PermissionDenied, match="configure"):
         await operator.encryption.renew()
+
+
+class Till:
+    """Charges cards in two steps, of which the second one fails until it is repaired; notes the runs of both."""
+
+    def __init__(self, app: MahavishnuApp) -> None:
+        self.app, self.broken, self.ran = app, True, list[Any]()
+
+        @app.workflow("pay", key="order", track=True)
+        async def pay(order: str, card: str) -> str:
+            found = await app.lifecycle.step("look up", self.look_up, card)
+            return await app.lifecycle.step("charge", self.charge, found)
+
+        self.pay = pay
+
+    async def look_up(self, card: str) -> dict[str, Any]:
+        self.ran.append("look up")
+        return {"card": card, "limit": Decimal("7.50")}
+
+    async def charge(self, found: dict[str, Any]) -> str:
+        self.ran.append(found)
+        if self.broken:
+            raise ConnectionError("connection refused")
+        return "charged"
+
+    async def fail(self, order: str, card: str = CANARY) -> None:
+        with pytest.raises(ConnectionError):
+            await self.pay(order, card)
+        await open_letters(self.app)
+
+
+def faults_of(queue: DeadLetterQueue) -> Faults:
+    assert isinstance(queue.store, FaultyStore)
+    return queue.store.faults
+
+
+def newest(*keys: str, **more: Any) -> dict[str, Any]:
+    """Settings with these keys, of which the first one encrypts."""
+    given = settings(*keys)
+    given["encryption"]["active"] = keys[0]
+    return {**given, **more}
+
+
+@pytest.mark.parametrize("first", ["k1", None])
+async def test_tracked_tasks_and_archived_ones_need_the_old_key_no_more(any_house: House, first: str | None) -> None:
+    """Whether they were encrypted by it, or kept in clear before anything was."""
+    app = any_house.app(**(settings(first) if first else {"encryption": {"fields": [], "keys": {}}}))
+    till = Till(app)
+    await till.fail("old")
+    await queue_of(app).letters.resolve("pay:old", by="ann")
+    any_house.clock.advance(100 * 86400)
+    assert (await queue_of(app).archive.archive_completed_tasks(dry_run=False)).lifecycle_tasks_archived == 1
+    await till.fail("A-1")
+    queue = queue_of(any_house.app(**newest("k2", "k1")))
+    before = await kept(queue)
+    assert (await queue.encryption.renew_all()).changed == 4 and await kept(queue) == before
+    done = await queue.encryption.renew_all(dry_run=False)
+    assert done.changed == 4 and not done.failed
+    assert (await queue.encryption.renew_all()).changed == 0
+    text = await kept(queue)
+    assert "$encrypted:1:k2:" in text and "$encrypted:1:k1:" not in text and CANARY not in text
+
+    app = any_house.app(**settings("k2"))  # the old key is gone
+    till = Till(app)
+    till.broken = False
+    assert (await queue_of(app).retry_task("pay:A-1"))["success"]
+    assert till.ran == [{"card": CANARY, "limit": Decimal("7.50")}], "the first step is not run again"
+    (line,) = (await queue_of(app).archive.search_tasks()).items
+    case = await queue_of(app).archive.show_task(line.copy.task_id)
+    encryption = queue_of(app).context.letter_factory.encryption
+    assert encryption.decrypt(case.task.context, case.task.context_types)[0].member("card") == CANARY
+    assert case.letter is not None and case.letter.task_id == "pay:old"
+
+
+async def test_a_task_whose_letter_is_called_by_what_it_was_given_finds_it_under_new_marks(any_house: House) -> None:
+    app = any_house.app(**settings("k1"))
+    till = Till(app)
+    await till.fail("A-1")
+    await till.fail("A-1", "another card")  # other work: the id of its letter is made of what it was given
+    other = next(each for each in await open_letters(app) if each.task_id != "pay:A-1")
+    app = any_house.app(**newest("k2", "k1"))  # the first key makes the marks
+    await queue_of(app).encryption.renew_all(dry_run=False)
+    (page, handover) = await app.lifecycle.list("all"), app.lifecycle.handover
+    found = [await handover.find_letter(task) for task in page.items]
+    assert {each.task_id for each in found if each is not None} == {"pay:A-1", other.task_id}
+    till = Till(app)
+    till.broken = False
+    assert (await queue_of(app).retry_task(other.task_id))["success"]
+    assert till.ran == [{"card": "another card", "limit": Decimal("7.50")}]
+
+
+async def test_a_task_that_somebody_else_runs_stays_as_it_was_given(house: House) -> None:
+    app = house.app(**settings("k1"))
+    task = await app.lifecycle.create("theirs", {"card": CANARY})
+    assert (await queue_of(app).encryption.renew_all(dry_run=False)).changed == 0
+    assert (await app.lifecycle.get(task.task_id)).context.value == {"card": CANARY}
+
+
+async def test_a_letter_that_is_being_run_meanwhile_is_renewed_and_its_run_counts(any_house: House) -> None:
+    app = any_house.app(**settings("k1"))
+    await Shop(app).fail()
+    await open_letters(app)
+    any_house.clock.advance(3600)
+    (claim,) = await queue_of(app).claims.claim("w1")
+    other = queue_of(any_house.app(**newest("k2", "k1")))
+    assert (await other.encryption.renew_all(dry_run=False)).changed == 1
+    await queue_of(app).claims.settle(claim.letter.task_id, claim.token, "failed", error="no")
+    after = await letter_of(other, "charge:A-1")
+    assert after.total_attempts == 1 and after.last_error == "no" and "$encrypted:1:k2:" in repr(after.task)
+
+
+async def test_what_is_changed_between_the_look_and_the_write_is_renewed_as_it_is_then(any_house: House) -> None:
+    app = any_house.app(**settings("k1"))
+    shop = Shop(app)
+    for order in ("A-1", "B-2"):
+        await shop.fail(order)
+    await open_letters(app)
+    queue = queue_of(any_house.app(**newest("k2", "k1")))
+
+    async def edit(call: Any) -> None:
+        await queue_of(app).letters.edit("charge:A-1", patch={"pin": "77.25"}, by="ann")
+
+    faults_of(queue).before("write", edit, kind=LETTERS, times=1)
+    done = await queue.encryption.renew_all(dry_run=False)
+    assert done.changed == 3 and not done.failed, "and its revision"
+    revealed = await queue_of(any_house.app(**settings("k2"))).letters.reveal("charge:A-1", by="ann")
+    assert revealed["task"]["pin"] == "77.25" and revealed["task"]["card"]["number"] == CANARY
+
+
+async def test_what_cannot_be_renewed_is_named_and_its_neighbours_are_renewed(house: House) -> None:
+    for key, order in (("k1", "A-1"), ("k2", "B-2"), ("k1", "C-3")):
+        app = house.app(**settings(key))
+        await Shop(app).fail(order)
+        await open_letters(app)
+    encryption = {"fields": ["*card*", "pin"], "keys": {**settings("k1")["encryption"]["keys"], "k9": new_key()}}
+    queue = queue_of(house.app(encryption=encryption))
+    with faults_of(queue).item_failed("write", kind=LETTERS, keys={"charge:C-3"}):
+        done = await queue.encryption.renew_all(dry_run=False)
+    assert done.changed == 1 and [*done.failed] == ["charge:B-2", "charge:C-3"]
+    assert "is encrypted with key 'k2'" in done.failed["charge:B-2"]
+    assert "was refused" in done.failed["charge:C-3"]
+    assert (await queue.encryption.renew_all(dry_run=False)).changed == 1
+
+
+async def test_what_no_lot_reaches_is_named_also_where_a_month_is_detached_in_between(any_house: House) -> None:
+    await fill_in_clear(any_house)
+    queue = queue_of(any_house.app(**settings("k1")))
+    lot = await queue.encryption.renew()
+    assert not any("month" in each for each in lot.out_of_reach) and "exports" in lot.out_of_reach[-1]
+    while not str(lot.next).startswith("archive:"):
+        lot = await queue.encryption.renew(after=lot.next)
+    (month,) = await queue.archive.partitions()
+    await queue.archive.detach(month.partition.name, by="ann")
+    last = await queue.encryption.renew(after=lot.next)
+    while last.next is not None:
+        last = await queue.encryption.renew(after=last.next)
+    assert f"month {month.partition.name} of the archive, which is detached" in last.out_of_reach[0]
+
+
+async def test_while_the_store_is_away_nothing_is_said_to_be_done(house: House, tmp_path: Path) -> None:
+    """What is kept locally alone would be looked at, and «nothing to do» be taken for the whole."""
+    primary, local = house.store(), MemoryStore()
+    app = MahavishnuApp(
+        MahavishnuSettings(dlq_store_url="memory:", **settings("k1")),
+        store=FallbackStore(primary, local, clock=house.clock),
+        clock=house.clock,
+    )
+    house.look_after(app.dlq)
+    await Shop(app).fail()
+    await open_letters(app)
+    with primary.faults.unavailable("find", kind=TASKS), pytest.raises(StoreUnavailable, match="is not complete"):
+        await app.dlq.encryption.renew()
+    with primary.faults.unavailable(), pytest.raises(StoreUnavailable):
+        await app.dlq.encryption.renew()
 
 
 async def test_it_is_asked_for_over_http(house: House) -> None:
