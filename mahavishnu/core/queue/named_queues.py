@@ -93,7 +93,8 @@ class NamedQueues:
 
     async def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
         """Put items in that may be there already: one of the same `source_id` and `source_queue`, or of the same `id`,
-        is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError.
+        is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError, which
+        says which items did not come in; nothing is kept locally, as it may be in the store that is away.
         """
         await self._require("queue.produce", queue)
         return await self._intake.add(queue, items)

@@ -16,11 +16,14 @@ from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.model import queue_items as rules
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
+from mahavishnu.model.ids import document_key
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.model.queue_items import ImportResult, QueueItem
 from mahavishnu.model.queues import QueueDefinition, QueueKind
+from mahavishnu.stores.base import Result, home_of
+from mahavishnu.stores.kinds import LETTERS
 
 _PAGE = 500
 
@@ -75,18 +78,49 @@ class QueueIntake:
 
     async def add(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
         """Bring items in that may be there already. Raises InvalidInput before anything is written, and StoreError."""
-        definition = require_persisted(await self._definitions.get(queue))
+        try:
+            definition = require_persisted(await self._definitions.get(queue))
+        except StoreUnavailable as problem:
+            raise _broken_off(queue, "nothing was imported", "them", problem) from problem
         wanted = [self._read(definition, each) for each in items]
-        created = 0
+        created, seen = 0, set[str]()
         for start in range(0, len(wanted), _PAGE):
             now = self._clock.now()  # of this page: what has the same date has to be put in order to be leased
-            encrypt = self._context.letter_factory.encryption.encrypt_letter
-            letters = [encrypt(make(now)) for make in wanted[start : start + _PAGE]]
-            for stored in await self._letters.records.write(letters):
-                if isinstance(stored, StoreError):
-                    raise stored
-                created += stored is not None
+            fresh: list[DeadLetter] = []
+            for letter in (make(now) for make in wanted[start : start + _PAGE]):
+                if letter.entry_id not in seen:
+                    seen.add(letter.entry_id)
+                    fresh.append(self._context.letter_factory.encryption.encrypt_letter(letter))
+            failed: StoreError | None = None
+            try:
+                for stored in await self._create(fresh):
+                    created += isinstance(stored, DeadLetter)
+                    failed = stored if isinstance(stored, StoreError) else failed
+            except StoreError as problem:
+                failed = problem
+            if failed is not None:
+                what = f"{created} items were imported, and of items {start + 1} to {len(wanted)} not all"
+                raise _broken_off(queue, what, "these", failed) from failed
         return ImportResult(created, len(wanted) - created)
+
+    async def _create(self, letters: Sequence[DeadLetter]) -> Sequence[Result[DeadLetter]]:
+        """Create those that are not there, where everybody sees them: in a local store they could come in once more.
+
+        One that is kept locally is there. An item goes under where it came from, and under its id if it says nothing of
+        that: one that does both is there too if the other one is.
+        """
+        store, records = self._context.store, self._letters.records
+        by_id = {document_key(each.entry_id, each.namespace, each.queue): each.key for each in letters}
+        asked = [key for key, own in by_id.items() if key != own]
+        found = await records.get(asked) if asked else []
+        there = {by_id[key] for key, each in zip(asked, found, strict=True) if each is not None}
+        if (home := home_of(store)) is not store:
+            kept = await records.get([each.key for each in letters])
+            there |= {each.key for each, one in zip(letters, kept, strict=True) if isinstance(one, DeadLetter)}
+            records = home.collection(LETTERS)
+        free = [each for each in letters if each.key not in there]
+        written = iter(await records.write(free) if free else ())
+        return [None if each.key in there else next(written) for each in letters]
 
     def _read(
         self, definition: QueueDefinition, item: Mapping[str, Any] | QueueItem
@@ -130,6 +164,16 @@ class QueueIntake:
         if not isinstance(value, Mapping):
             raise InvalidInput(f"metadata of an item is a mapping, not {value!r:.80}")
         return self._json(dict(value), "metadata")
+
+
+def _broken_off(queue: str, what: str, which: str, problem: StoreError) -> StoreError:
+    text = (
+        f"{what}: what is in queue {queue!r} already is to be left alone, and only the shared store tells what that is "
+        f"({problem}); import {which} again when it answers: what has an id or a source_id comes in once"
+    )
+    if isinstance(problem, StoreUnavailable):
+        return StoreUnavailable(text, maybe_written=problem.maybe_written)
+    return StoreError(text)
 
 
 def require_persisted(definition: QueueDefinition) -> QueueDefinition:

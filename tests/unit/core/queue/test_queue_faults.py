@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue import queue_work
 from mahavishnu.model.errors import InvalidInput, NoSuchQueue, StoreUnavailable
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import scan
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, turn
@@ -179,3 +183,66 @@ async def test_an_imported_name_with_a_slash_is_refused(house: House, name: str)
     await queues.create("q")
     with pytest.raises(InvalidInput, match=f"{name} of an item cannot have a '/'"):
         await queues.import_items("q", [{"payload": 1, name: "a/b"}])
+
+
+async def test_an_id_is_one_items_wherever_it_came_from(any_house: House) -> None:
+    """Else a worker of another process could not say which of the two it has done."""
+    queues = any_house.queue().queues
+    await queues.create("q")
+    plain = {"id": "x", "payload": "plain"}
+    sent = {"id": "x", "payload": "sent", "source_id": "a", "source_queue": "s"}
+    other = {"id": "y", "payload": "other", "source_id": "a", "source_queue": "s"}
+    result = await queues.import_items("q", [plain, sent, other, other, plain])
+    assert (result.created, result.duplicates) == (2, 3)
+    again = await queues.import_items("q", [sent])
+    assert (again.created, again.duplicates) == (0, 1)
+    elsewhere = any_house.queue().queues
+    for lease in await queues.lease("q", "w", limit=9):
+        assert (await elsewhere.complete("q", lease.item.id, lease.token)).payload == lease.item.payload
+
+
+@pytest.mark.parametrize("moment", ["known before", "in the first write", "in the second write", "answer lost"])
+async def test_an_import_during_an_outage_keeps_nothing_locally(house: House, moment: str) -> None:
+    """What is there already is not known then: it would come in once more when it has been done."""
+    primary, local = FaultyStore(MemoryStore()), MemoryStore()
+    store = FallbackStore(primary, local, kinds=KINDS, clock=house.clock)
+    async with DeadLetterQueue(store=store, clock=house.clock) as queue:
+        queues, count = queue.queues, 1200
+        await queues.create("q")
+        done = 700 if moment == "in the second write" else 0
+        items = [{"payload": number, "source_id": f"s{number}"} for number in range(count)]
+        if moment == "known before":
+            primary.faults.unavailable()
+        elif moment == "answer lost":
+            primary.faults.answer_lost("write", kind=LETTERS, times=1)
+        else:
+            primary.faults.unavailable("write", kind=LETTERS, keys=[f"default@q/q//s{done}"])
+        with pytest.raises(StoreUnavailable) as caught:
+            await queues.import_items("q", items)
+        told = str(caught.value)
+        assert "import th" in told
+        assert "again when it answers" in told
+        assert ("nothing was imported" in told) == (moment == "known before")
+        assert ("500 items were imported, and of items 501 to 1200 not all" in told) == bool(done)
+        assert caught.value.maybe_written == (moment == "answer lost")
+        kept = [each async for each in scan(local.collection(local_copy_kind(LETTERS)), Query())]
+        assert kept == []
+
+        primary.faults.clear()
+        house.clock.advance(60)
+        await store.drain()
+        result = await queues.import_items("q", items)
+        assert result.created + result.duplicates == count
+        assert (await queues.numbers("q"))["queue_size"] == count
+
+
+async def test_an_item_that_is_kept_locally_is_there(house: House) -> None:
+    primary = FaultyStore(MemoryStore())
+    store = FallbackStore(primary, MemoryStore(), kinds=KINDS, clock=house.clock)
+    async with DeadLetterQueue(store=store, clock=house.clock) as queue:
+        await queue.queues.create("q")
+        with primary.faults.unavailable("write", kind=LETTERS, times=1):
+            item = await queue.queues.produce("q", 1)
+        store._away = None  # as a process that has seen no outage: what it kept has not gone home yet
+        result = await queue.queues.import_items("q", [item])
+        assert (result.created, result.duplicates) == (0, 1)
