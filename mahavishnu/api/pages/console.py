@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 import jinja2
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -51,6 +52,7 @@ _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SAID = "mahavishnu_said"
 KEY_MARK = secrets.token_hex(16)  #: stands in views for an idempotency key: each page gets one of its own
 _TOKEN = secrets.token_hex(16)  # stands in shared texts for the proof of a form
+_IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]~"  # what has a meaning there, or is escaped already
 _MOST_SAID = 3000  # bytes that a cookie may have
 
 
@@ -130,7 +132,7 @@ class Console:
 
     def go(self, request: Request, path: str, said: Said | None = None) -> Response:
         """After a change: lead the browser to a local path, and have that page say what was done."""
-        place = root_from(local_path(request)) + path.removeprefix("/")
+        place = root_from(local_path(request)) + quote(path.removeprefix("/"), safe=_IN_ADDRESSES)
         response = Response(None, 303, {"Location": place})
         if said is not None:
             text = str(self._said.dumps(asdict(said)))
@@ -286,8 +288,6 @@ def _environment() -> jinja2.Environment:
 
 def _segment(text: str) -> str:
     """Any text as one part of a path."""
-    from urllib.parse import quote
-
     return quote(text, safe="", errors="surrogatepass")
 
 

@@ -110,7 +110,8 @@ def came_from(request: Request) -> str | None:
 
 
 def _lead_to_login(scope: Scope, request: Request) -> Response:
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    path = raw.decode("ascii", "replace").removeprefix(scope.get("root_path", ""))  # with its escapes: ids have slashes
     reading = request.method in ("GET", "HEAD")
     wanted = path + (f"?{request.url.query}" if request.url.query else "") if reading else came_from(request) or "/"
     place = f"{root_from(path)}login?next={quote(wanted, safe='')}" + ("" if reading else "&lost=true")

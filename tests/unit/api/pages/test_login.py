@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -37,6 +38,22 @@ async def test_whoever_is_not_known_is_led_to_the_login_and_back(guarded_api: Ap
     assert (begun.status_code, begun.headers["location"]) == (303, "./groups?sort=count")
     assert (await guarded_api.client.get("/groups?sort=count", headers=HTML)).status_code == 200
     assert "olga, operator" in (await guarded_api.client.get("/", headers=HTML)).text
+
+
+@pytest.mark.parametrize("task_id", ["a/b", "Zürich €", "a?b#c", "50%2F", "a b"])
+async def test_the_login_leads_to_a_letter_whatever_its_id_is(guarded_api: ApiHarness, task_id: str) -> None:
+    await guarded_api.keep(task_id)
+    asked = f"/letters/{quote(task_id, safe='')}"
+    led = await guarded_api.client.get(asked, headers=HTML)
+    place = led.url.join(led.headers["location"])
+    begun = await log_in(guarded_api, next=place.params["next"])
+    shown = await guarded_api.client.get(place.join(begun.headers["location"]), headers=HTML)
+    assert shown.status_code == 200 and shown.url.raw_path.decode() == asked
+
+
+async def test_a_target_with_other_letters_than_those_of_addresses_is_escaped(guarded_api: ApiHarness) -> None:
+    begun = await log_in(guarded_api, next='/letters?q="Zürich €"&sort=newest')
+    assert begun.headers["location"] == "./letters?q=%22Z%C3%BCrich%20%E2%82%AC%22&sort=newest"
 
 
 async def test_what_was_sent_when_the_login_had_ended_leads_back_and_says_that_it_was_not_done(
