@@ -144,12 +144,19 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who acts: a name, what they may do, and what they see. `role` is what the audit calls it."""
+    """Somebody who acts: a name, what they may do, and what they see. `role` is what the audit calls it.
+
+    Who may not view sees nothing, so there is nothing that they could act on.
+    """
 
     name: str
     permissions: frozenset[Permission] = ROLE_PERMISSIONS["viewer"]
     scope: Scope = Scope()
     role: str | None = None
+
+    def __post_init__(self) -> None:
+        if Permission.VIEW not in self.permissions:
+            object.__setattr__(self, "scope", Scope(namespaces=frozenset()))
 
     @classmethod
     def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:

@@ -22,12 +22,20 @@ from mahavishnu.testing import ManualClock
 HTML = {"Accept": "text/html"}
 # Names that nothing of the program has: each stands for the letter, adapter, queue and words of somebody else.
 OTHERS = ("zebra-1", "zebraline", "zebraqueue", "zebrawords", "zebranote", "zebraview", "zebrareason")
-PEOPLE = {"olga": "all-1", "ann": "part-22", "nora": "nowhere-333", "bea": "bare-4444", "amy": "part-55555"}
+PEOPLE = {
+    "olga": "all-1",
+    "ann": "part-22",
+    "nora": "nowhere-333",
+    "bea": "bare-4444",
+    "amy": "part-55555",
+    "noel": "blind-666666",
+}
 LIMITS = {
     "ann": Limit(scope=Scope(adapters=frozenset({"orders"}))),
     "amy": Limit(scope=Scope(adapters=frozenset({"orders"}))),
     "nora": Limit(scope=Scope(namespaces=frozenset({"elsewhere"}))),
     "bea": Limit(frozenset({Permission.VIEW})),
+    "noel": Limit(frozenset({Permission.VIEW_PAYLOAD, Permission.RETRY, Permission.EDIT})),  # without `view`
 }
 
 
@@ -113,7 +121,8 @@ async def test_everything_shows_the_others_to_who_sees_all(http: httpx.AsyncClie
 
 
 @pytest.mark.parametrize(
-    ("name", "before"), [("ann", ""), ("nora", ""), ("ann", "/ns/default"), ("nora", "/ns/default")]
+    ("name", "before"),
+    [("ann", ""), ("nora", ""), ("noel", ""), ("ann", "/ns/default"), ("nora", "/ns/default"), ("noel", "/ns/default")],
 )
 async def test_nothing_outside_of_the_scope_is_shown(
     http: httpx.AsyncClient, queue: DeadLetterQueue, name: str, before: str
@@ -135,6 +144,15 @@ async def test_nothing_outside_of_the_scope_is_shown(
         if str(letter.fingerprint) in answer.text and str(letter.fingerprint) not in path:
             leaks.append((path, "group"))
     assert not leaks, "\n".join(map(str, leaks))
+
+
+async def test_who_may_not_view_acts_on_nothing(http: httpx.AsyncClient, queue: DeadLetterQueue) -> None:
+    for path in ("dlq/own-1/redrive", "dlq/own-1/resolve", "dlq/own-1/retry"):
+        assert (await http.post(f"/api/v1/{path}", json={}, headers=of("noel"))).status_code in (403, 404), path
+    claimed = await http.post("/api/v1/claims", json={"worker": "w"}, headers=of("noel"))
+    assert claimed.status_code == 403 or claimed.json() == [], claimed.text
+    letter = await queue.get_task("own-1")
+    assert letter is not None and letter.is_open and letter.lease is None
 
 
 async def test_who_may_not_see_payloads_finds_none_anywhere(http: httpx.AsyncClient, queue: DeadLetterQueue) -> None:
