@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -17,11 +16,9 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.encryption import Encryption, new_key
-from mahavishnu.engine.error_masks import mask_failure
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.query import Query
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
@@ -34,7 +31,6 @@ from mahavishnu.testing import Faults, FaultyStore
 from tests.strategies import awkward_texts, objects
 from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
 from tests.unit.core.test_permissions import client
-from tests.unit.letters import NOON
 from tests.unit.queues import House, letter_of, queue_of
 
 SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward_texts).map(lambda each: each.value)
@@ -370,27 +366,3 @@ async def test_an_error_that_quotes_an_encrypted_value_is_kept_without_it(any_ho
     assert len(after.failures) == 4 and after.last_error == "no *** here"
     text = await kept(queue)
     assert CANARY not in text and "hunter22" not in text and "7731.25" not in text
-
-
-@pytest.mark.parametrize(
-    ("message", "secrets", "left"),
-    [
-        ("card 4111 1111 1111 1111 declined", ["4111 1111 1111 1111"], "card *** declined"),
-        ("card 4111111111111111 declined", ["4111 1111 1111 1111"], "card *** declined"),
-        ("pin 1234 of 123456", ["1234"], "pin *** of 123456"),
-        ("it was no", ["no", "it"], "it was no"),
-        ('{"name": "J\\u00f6rg \\"X\\""}', ['Jörg "X"'], '{"name": "***"}'),
-        ("nothing secret", [], "nothing secret"),
-        ("a.c abc", ["a.c "], "a.c abc"),
-        ("longer-secret and longer", ["longer", "longer-secret"], "*** and ***"),
-    ],
-)
-def test_texts_are_masked_as_they_are_written(message: str, secrets: list[str], left: str) -> None:
-    failure = mask_failure(Failure(NOON, message, traceback=f"Traceback\n{message}"), secrets)
-    assert (failure.message, failure.traceback) == (left, f"Traceback\n{left}")
-
-
-@given(st.text(min_size=4).filter(str.strip), st.text(), st.text())
-def test_no_value_is_left_in_a_text(secret: str, before: str, after: str) -> None:
-    shown = mask_failure(Failure(NOON, f"{before} {json.dumps(secret)} {secret} {after}"), [secret]).message
-    assert secret.strip() not in shown.replace("***", "") or len(secret.strip()) < 8
