@@ -129,4 +129,6 @@ def describe_problem(problem: BaseException) -> str:
 
 
 def _is_machinery(filename: str) -> bool:
-    return filename.startswith("<frozen") or filename == __file__ or f"importlib{'/'}" in filename.replace("\\", "/")
+    if filename.startswith("<frozen") or f"importlib{'/'}" in filename.replace("\\", "/"):
+        return True
+    return filename in (__file__, str(Path(__file__).with_name("plugins.py")))

@@ -303,7 +303,9 @@ class Plugins:
             member.plugin = as_plugin(candidate.load())
             member.hooks = self._check_hooks(member.plugin)
             self._manager.register(member.plugin, candidate.name)
-        except (Exception, SystemExit) as problem:  # whatever it raises, the others must still be loaded
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as problem:  # whatever it raises, the others must still be loaded
             self._withdraw(member)
             why = str(problem) if isinstance(problem, InvalidInput) else describe_problem(problem)
             member.state, member.why = PluginState.BROKEN, why

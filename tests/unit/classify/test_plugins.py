@@ -113,6 +113,7 @@ BROKEN = {
     "imports": ("\nimport no_such_module_anywhere\n", "No module named 'no_such_module_anywhere' ({path}, line 2)"),
     "raises": ("def f():\n    raise RuntimeError('not today')\nf()\n", "RuntimeError: not today ({path}, line 2)"),
     "exits": ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({path}, line 2)"),
+    "cancels": ("import asyncio\nraise asyncio.CancelledError\n", "asyncio.exceptions.CancelledError ({path}, line 2)"),
     "empty": ("", "it implements none of the hooks adapters, backoffs, classify_error, deliver, fingerprint_failure"),
     "unmarked": ("def classify_error(error, context): ...\n", "classify_error is not marked with @hookimpl"),
     "misnamed": (
@@ -317,3 +318,8 @@ def test_a_reload_with_wrong_rules_changes_nothing(tmp_path: Path) -> None:
     path.write_text("- {text: odd, category: network}")
     plugins.reload()
     assert chain.classify("odd").category == "network"
+
+
+def test_where_a_plugin_cannot_even_be_found_no_place_is_named() -> None:
+    plugins = Plugins.discover(names=["nowhere.at:all"], entry_points=False)
+    assert info_of(plugins, "nowhere.at:all").why == "ModuleNotFoundError: No module named 'nowhere'"
