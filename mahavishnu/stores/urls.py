@@ -204,12 +204,12 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
 def is_loopback(host: str) -> bool:
     """Whether the name, or the address, is this machine's own.
 
-    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("search.example")
-    (True, True, False)
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("search.example")
+    (True, True, True, False)
     """
     import ipaddress  # only OpenSearch needs it
 
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")

@@ -333,7 +333,7 @@ def _parse_url(url: str) -> tuple[dict[str, Any], str | None, str | None]:
     secure = parts.scheme == "https"
     host = {
         "scheme": parts.scheme,
-        "host": parts.hostname,
+        "host": f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname,  # so that a port can follow
         "port": port or (443 if secure else 9200),
         "url_prefix": parts.path.rstrip("/"),
         "use_ssl": secure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -92,3 +92,10 @@ def test_what_is_wrong_is_said(url: str, message: str) -> None:
 def test_a_timeout_that_would_never_or_always_be_over_is_refused(timeout: float) -> None:
     with pytest.raises(InvalidInput, match="timeout"):
         OpenSearchStore("http://host:9200", timeout=timeout)
+
+
+@pytest.mark.parametrize("url", ["opensearch://[::1]:9", "opensearch://u:p@[::1]:9/x"])
+async def test_an_address_of_version_6_is_one_that_can_be_asked(url: str) -> None:
+    """Nothing listens there: that is said, and no part of the address is taken for the port."""
+    with pytest.raises(StoreUnavailable, match=r"OpenSearch at http://\[::1\]:9 cannot be reached"):
+        await open_store(url, timeout=1).open()
