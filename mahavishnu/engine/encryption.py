@@ -133,6 +133,13 @@ class Encryption:
         """Metadata in clear. Raises CannotRestore."""
         return Json.of(decrypt_texts(labels.shared_value, self._decrypt_at)) if "$encrypted:" in labels.text else labels
 
+    def readable_labels(self, labels: Json) -> Json:
+        """Metadata in clear if its keys are known; else as it is."""
+        try:
+            return self.decrypt_labels(labels)
+        except CannotRestore:
+            return labels
+
     def decrypt(self, payload: Json, types: Json) -> tuple[Json, Json]:
         """A payload and its types in clear. Raises CannotRestore, naming the path, the key and what can be done."""
         if _KIND not in types.text:
@@ -184,14 +191,21 @@ class Encryption:
         except CannotRestore:
             return letter
 
+    def secrets_in(self, payload: Json, types: Json) -> list[str]:
+        """The texts and numbers that are encrypted in a payload, as far as their keys are known."""
+        if not self.fields:
+            return []
+        if _KIND in types.text:
+            with suppress(CannotRestore):
+                payload, _ = self.decrypt(payload, types)
+        return [*texts_under(payload.shared_value, self._is_secret)]
+
     def mask_in(self, failure: Failure, letter: DeadLetter) -> Failure:
         """The failure of a run of this letter, with masks where it quotes values that the letter has encrypted."""
         if not self.fields:
             return failure
-        plain = self.readable_letter(letter)
-        secrets = [*texts_under(plain.payload.shared_value, self._is_secret)]
-        with suppress(CannotRestore):
-            secrets += texts_under(self.decrypt_labels(letter.labels).shared_value, self._is_secret)
+        secrets = self.secrets_in(letter.payload, letter.payload_types)
+        secrets += texts_under(self.readable_labels(letter.labels).shared_value, self._is_secret)
         return mask_failure(failure, secrets)
 
     def _is_secret(self, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
 from mahavishnu.engine.encryption import NO_ENCRYPTION, Encryption
-from mahavishnu.engine.error_masks import mask_failure
+from mahavishnu.engine.error_masks import mask_failure, mask_text
 from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
@@ -34,6 +34,7 @@ from mahavishnu.telemetry.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
+    from mahavishnu.model.tasks import TaskRecord
     from mahavishnu.model.value_kinds import ValueKind
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
@@ -204,11 +205,29 @@ class LetterFactory:
 
         Its group was found before: what fails for one cause with other values is one group still.
         """
+        secrets = self._secrets_given(request)
+        return mask_failure(failure, secrets) if secrets else failure
+
+    def _secrets_given(self, request: LetterRequest) -> list[str]:
         patterns = (*self.secret_keys, *request.redact)
         if not patterns:
-            return failure
+            return []
         hidden = partial(is_secret, patterns=patterns)
-        return mask_failure(failure, [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)])
+        return [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)]
+
+    def mask_error(self, text: str, task: TaskRecord, request: LetterRequest | None = None) -> str:
+        """The text of an error of a lifecycle task without values that a letter of it hides. Never raises.
+
+        `request` is what its run was given, if that is known; else its context says it.
+        """
+        if not self.secret_keys and (request is None or not request.redact):
+            return text
+        try:
+            given = LetterRequest(task.task_id, task.context.shared_value) if request is None else request
+            secrets = self._secrets_given(given)
+            return mask_text(text, [*secrets, *self.encryption.secrets_in(task.context, task.context_types)])
+        except Exception as problem:  # what was given is user code: anything can happen in it
+            return f"(the text of the error is not kept: what it must not quote cannot be told: {type_label(problem)})"
 
     def with_usable_id(self, request: LetterRequest) -> LetterRequest:
         """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.

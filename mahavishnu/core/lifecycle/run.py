@@ -60,8 +60,9 @@ class TaskRun:
     `task` is as the store has it, as far as this run knows; one that was not written yet has no version.
     """
 
-    def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord) -> None:
-        self.task = task
+    def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord, request: LetterRequest) -> None:
+        """`request` is what it was given: errors that quote what a letter hides are kept without that."""
+        self.task, self._request = task, request
         self.lost = False  # whether another run has taken the task over, or it has ended: what this one says is late
         self._lifecycle, self._context, self._clock = lifecycle, context, context.clock
         self.token, self._owner = task.run, context.owner
@@ -153,8 +154,8 @@ class TaskRun:
 
     async def fail_step(self, name: str, error: BaseException) -> None:
         """A step has failed."""
-        now = self._clock.now()
-        await finish(self._write(partial(task_moves.fail_step, name=name, now=now, error=message_of(error))))
+        now, text = self._clock.now(), self._text_of(error)
+        await finish(self._write(partial(task_moves.fail_step, name=name, now=now, error=text)))
 
     def _kept(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
@@ -188,7 +189,7 @@ class TaskRun:
     async def fail(self, error: BaseException | str, reason: str = "workflow_failed") -> None:
         """The workflow failed; a letter has it now, if it was to have one."""
         self._lifecycle.tracking.signs.end(self)
-        text = error if isinstance(error, str) else message_of(error)
+        text = self._text_of(error)
         await finish(self._write(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text)))
 
     async def cancel(self) -> None:
@@ -198,6 +199,10 @@ class TaskRun:
         await finish(self._write(cancel))
 
     # --- inside
+
+    def _text_of(self, error: BaseException | str) -> str:
+        text = error if isinstance(error, str) else message_of(error)
+        return self._context.letter_factory.mask_error(text, self.task, self._request)
 
     @property
     def is_idle(self) -> bool:

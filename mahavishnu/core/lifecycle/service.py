@@ -365,17 +365,17 @@ class Lifecycle:
         If it failed for good, or has no attempt left, its task is in error with it, and has a letter. False if the
         report came too late, or twice.
         """
-
         text = message_of(error) if isinstance(error, BaseException) else cut(str(error), LONGEST_MESSAGE)
+        mask = self._context.letter_factory.mask_error
 
         def move(task: TaskRecord) -> TaskRecord:
             now, failed = self._clock.now(), task.step(step)
             due = now + retry_delay(failed.attempts if failed else 1)
-            return task_moves.fail_step(task, step, now=now, error=text, permanent=permanent, retry_at=due)
+            return task_moves.fail_step(task, step, now=now, error=mask(text, task), permanent=permanent, retry_at=due)
 
         reported = await self._report(task_id, step, move)
         if reported and (over := (await self.get(task_id)).step(step)) is not None and over.state is StepState.ERROR:
-            why = f"step {step!r} failed {over.attempts} times: {text}"
+            why = f"step {step!r} failed {over.attempts} times: {over.last_error}"
             reason = DlqReason.WORKFLOW_FAILED if over.may_run else DlqReason.MAX_RETRIES_EXCEEDED
             await self.handover.give_up(task_id, why, by=self._context.owner, reason=reason)
         return reported

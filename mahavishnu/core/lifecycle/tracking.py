@@ -56,16 +56,16 @@ class Tracking:
         if any(has_done(task, letter) for task in tasks):
             return None
         task = next((task for task in tasks if goes_on(task, letter)), None)
-        token, owner = new_token(), self._context.owner
+        token, owner, request = new_token(), self._context.owner, self._request_of(letter)
 
         def begin(task: TaskRecord) -> TaskRecord:
             return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
 
         if task is None:
             log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
-            return await self._start(begin(self._task_of(_request_of(letter), new_task_id(letter))))
+            return await self._start(begin(self._task_of(request, new_task_id(letter))), request)
         task = await self._lifecycle.change(task.task_id, begin, known=task)
-        run = TaskRun(self._lifecycle, self._context, task)
+        run = TaskRun(self._lifecycle, self._context, task, request)
         self.signs.begin(run)
         return run
 
@@ -82,10 +82,11 @@ class Tracking:
     async def _begin(self, request: LetterRequest) -> TaskRun:
         now = self._context.clock.now()
         task = self._task_of(request, new_entry_id(now))
-        return await self._start(task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner))
+        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
+        return await self._start(task, request)
 
-    async def _start(self, task: TaskRecord) -> TaskRun:
-        run = TaskRun(self._lifecycle, self._context, task)
+    async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
+        run = TaskRun(self._lifecycle, self._context, task, request)
         self.signs.begin(run)
         await run.begin()
         self._context.meters.count("mahavishnu_tasks_discovered_total")
@@ -117,13 +118,13 @@ class Tracking:
             max_retries=request.max_retries,
         )
 
-
-def _request_of(letter: DeadLetter) -> LetterRequest:
-    return LetterRequest(
-        letter.task_id,
-        letter.task,
-        letter.repos,
-        queue=letter.queue,
-        adapter=letter.adapter,
-        payload_types=letter.payload_types,
-    )
+    def _request_of(self, letter: DeadLetter) -> LetterRequest:
+        return LetterRequest(
+            letter.task_id,
+            letter.task,
+            letter.repos,
+            metadata=self._context.letter_factory.encryption.readable_labels(letter.labels).value,
+            queue=letter.queue,
+            adapter=letter.adapter,
+            payload_types=letter.payload_types,
+        )

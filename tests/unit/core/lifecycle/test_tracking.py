@@ -13,10 +13,11 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.lifecycle.run import current_run
+from mahavishnu.engine.encryption import new_key
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.testing.faults import Call
@@ -629,3 +630,37 @@ async def test_an_edit_reaches_what_has_not_ended(house: House, more: dict[str, 
     house.clock.advance(3600)
     await app.dlq.run_due()
     assert effects == ran
+
+
+@pytest.mark.parametrize("hidden", ["encrypted", "masked"])
+async def test_errors_of_tasks_quote_nothing_that_letters_hide(any_house: House, hidden: str) -> None:
+    """Neither the task nor its step, the letter's copy of both, nor events; also of a retry, and of work elsewhere."""
+    secret = "4111-canary-7f3a"
+    told = list[Any]()
+    encrypted = {"encryption": {"fields": ["card"], "keys": {"k1": new_key()}}}
+    app = any_house.app(**(encrypted if hidden == "encrypted" else {"redact_keys": ["card"]}))
+    app.dlq.domain_events.subscribe(told.append)
+
+    @app.workflow("pay", key="order", track=True)
+    async def pay(order: str, card: str) -> None:
+        await app.lifecycle.step("charge", charge, card)
+
+    async def charge(card: str) -> None:
+        raise ConnectionError(f"{card} was declined")
+
+    with pytest.raises(ConnectionError, match=secret):
+        await pay("A-1", secret)
+    assert app.dlq_integration is not None
+    await app.dlq_integration.finish()
+    await app.dlq.retry_task("pay:A-1")
+    theirs = await app.lifecycle.create("theirs", {"card": secret}, steps=[StepRecord("ship", max_attempts=1)])
+    await app.lifecycle.begin_step(theirs.task_id, "ship")
+    await app.lifecycle.fail_step(theirs.task_id, "ship", ValueError(f"no {secret} here"))
+
+    tasks = (await app.lifecycle.list("all")).items
+    assert {step.last_error for task in tasks for step in task.steps} == {"*** was declined", "no *** here"}
+    assert all("***" in str(task.last_error) for task in tasks)
+    for letter in await app.dlq.list_tasks():
+        assert secret not in LETTERS.document(letter) and "***" in repr(letter.labels.value["lifecycle"])
+    told_of = repr([(event.name, event.payload.value) for event in told])
+    assert "*** was declined" in told_of and secret not in told_of
