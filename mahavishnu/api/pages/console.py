@@ -25,7 +25,7 @@ from mahavishnu.api.auth import Actor, Role, audience_of, get_own_queue
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
-from mahavishnu.api.pages.recent_reads import Recent, RecentReads
+from mahavishnu.api.pages.recent_reads import LASTS, Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
 from mahavishnu.api.routing import Depends
 from mahavishnu.api.schemas import NamespaceName
@@ -50,6 +50,7 @@ HEADERS: Mapping[str, str] = {
 }
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SAID = "mahavishnu_said"
+_ACTED = "mahavishnu_acted"  # where somebody has done something a moment ago
 KEY_MARK = secrets.token_hex(16)  #: stands in views for an idempotency key: each page gets one of its own
 _TOKEN = secrets.token_hex(16)  # stands in shared texts for the proof of a form
 _IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]~"  # what has a meaning there, or is escaped already
@@ -65,6 +66,7 @@ class Console:
         """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
         self.recent = RecentReads(dlq.clock)
+        self._id = secrets.token_hex(4)  # of this process, for browsers that several servers answer
         self._said = URLSafeSerializer([*reversed(keys)], salt="mahavishnu said")
 
     @property
@@ -90,7 +92,17 @@ class Console:
         self, request: Request, dlq: DeadLetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
         """The same for any `read`, which the name stands for: of this queue, and of `more`."""
-        return await self.recent.get(_key(request, dlq, name, *more), read)
+        return await self.recent.get(_key(request, dlq, name, *more), read, self._since(request))
+
+    def _since(self, request: Request) -> float:
+        """When what is shown to this browser must have been read, at the earliest.
+
+        Who did something at another server of the same store sees it here, too; what was done here is forgotten here.
+        """
+        if request.cookies.get(_ACTED, self._id) == self._id:
+            return float("-inf")
+        since: float = request.scope.setdefault("read_since", self.recent.now())
+        return since
 
     async def show(
         self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
@@ -141,6 +153,10 @@ class Console:
                     _SAID, text, max_age=60, path="/", secure=request.url.scheme == "https", httponly=True,
                     samesite="lax",
                 )  # fmt: skip
+            response.set_cookie(
+                _ACTED, self._id, max_age=int(LASTS) + 1, path="/", secure=request.url.scheme == "https",
+                httponly=True, samesite="lax",
+            )  # fmt: skip
         return response
 
     async def _numbers(self, request: Request) -> Mapping[str, Number]:
@@ -148,7 +164,9 @@ class Console:
         dlq = await get_own_queue(request)
         counted = {link: link.number for link in self._links if link.number is not None}
         reads = {number: number.read if isinstance(number, NumberIn) else number for number in counted.values()}
-        found = {number: self.recent.peek(_key(request, dlq, read)) for number, read in reads.items()}
+        found = {
+            number: self.recent.peek(_key(request, dlq, read), self._since(request)) for number, read in reads.items()
+        }
         missing = [number for number, recent in found.items() if recent is None]
         if missing:
             some = await asyncio.gather(*(self._read_number(request, dlq, reads[number]) for number in missing))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.model.clock import Clock, SystemClock
@@ -51,6 +51,13 @@ class Recent(Generic[R]):
         return text
 
 
+class _Reading(NamedTuple):
+    """A read that is under way."""
+
+    began: float
+    task: asyncio.Task[Recent[Any]]
+
+
 class RecentReads:
     """Answers of reads that cost the store much, each for all who ask for the same.
 
@@ -62,36 +69,41 @@ class RecentReads:
         """`pace` says how old answers are; it is not the clock of the letters, whose time may be another one."""
         self._clock, self._pace = clock, pace or SystemClock()
         self._kept: dict[Hashable, Recent[Any]] = {}
-        self._reading: dict[Hashable, asyncio.Task[Recent[Any]]] = {}
+        self._reading: dict[Hashable, _Reading] = {}
         self._changed_at = float("-inf")
 
-    async def get(self, key: Hashable, read: Callable[[], Awaitable[R]]) -> Recent[R]:
+    def now(self) -> float:
+        """This moment, on the clock that says how old answers are."""
+        return self._pace.monotonic()
+
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[R]], since: float = float("-inf")) -> Recent[R]:
         """What `read` gives, or has given lately under this key. Raises what it raises, where there is nothing lately.
 
-        The key has to say all that the answer depends on, also what the one who asks may see.
+        The key has to say all that the answer depends on, also what the one who asks may see. What began to be read
+        before `since` is no answer.
         """
         now = self._pace.monotonic()
-        kept = self._find(key, now)
+        kept = self._find(key, now, since)
         if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER):
             return kept
-        renewing = self._reading.get(key)
-        if renewing is None:
-            renewing = self._reading[key] = asyncio.ensure_future(self._read(key, read))
-            renewing.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
-        return kept if kept is not None else await asyncio.shield(renewing)
+        reading = self._reading.get(key)
+        if reading is None or reading.began < since:
+            reading = self._reading[key] = _Reading(now, asyncio.ensure_future(self._read(key, read)))
+            reading.task.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
+        return kept if kept is not None else await asyncio.shield(reading.task)
 
-    def peek(self, key: Hashable) -> Recent[Any] | None:
+    def peek(self, key: Hashable, since: float = float("-inf")) -> Recent[Any] | None:
         """What `get` would give at once, and not renew; otherwise None."""
         now = self._pace.monotonic()
-        kept = self._find(key, now)
+        kept = self._find(key, now, since)
         return kept if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER) else None
 
-    def _find(self, key: Hashable, now: float) -> Recent[Any] | None:
+    def _find(self, key: Hashable, now: float, since: float) -> Recent[Any] | None:
         """What may still be shown under this key. The oldest ones are dropped, if they are too old for anybody."""
         while self._kept and now - next(iter(self._kept.values())).began >= LASTS:
             del self._kept[next(iter(self._kept))]
         kept = self._kept.get(key)
-        if kept is None or now - kept.began >= LASTS:
+        if kept is None or now - kept.began >= LASTS or kept.began < since:
             return None
         changed = kept.began <= self._changed_at
         return None if changed and now - kept.began >= _pause(kept, AFTER_CHANGES) else kept
@@ -110,15 +122,20 @@ class RecentReads:
         try:
             value = await read()
             found = Recent(value, at, began, self._pace.monotonic() - began)
-            if self._reading.get(key) is me:
+            if self._is_wanted(key, me):
                 self._kept.pop(key, None)
                 self._kept[key] = found
                 while len(self._kept) > MOST_KEPT:
                     del self._kept[next(iter(self._kept))]
             return found
         finally:
-            if self._reading.get(key) is me:
+            if self._is_wanted(key, me):
                 del self._reading[key]
+
+    def _is_wanted(self, key: Hashable, task: asyncio.Task[Any] | None) -> bool:
+        """Whether it is this read whose answer is kept, and not one that began later."""
+        reading = self._reading.get(key)
+        return reading is not None and reading.task is task
 
 
 class ForgetAfterChanges:

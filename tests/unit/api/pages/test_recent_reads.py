@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from mahavishnu.api.pages.recent_reads import RecentReads
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import ApiHarness, bearer
-from tests.unit.api.pages.reading import read
+from tests.unit.api.pages.reading import HTML, read
 from tests.unit.api.pages.test_login import log_in
+from tests.unit.api.test_namespaces import serve
 
 
 class Source:
@@ -171,6 +175,48 @@ async def test_what_somebody_has_done_is_on_their_next_page(guarded_api: ApiHarn
     done = await guarded_api.client.post("/api/v1/dlq/wf_1/resolve", json={}, headers=bearer("operator"))
     assert done.status_code == 200
     assert "wf_1" not in await read(guarded_api, "/letters", "operator")
+
+
+async def test_what_somebody_has_done_at_one_server_is_on_their_next_page_of_another() -> None:
+    """Behind a proxy; what the other one has read a moment ago is for everybody else."""
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        red, blue = [await stack.enter_async_context(serve(store, "shop")) for _ in range(2)]
+        await red.dlq.enqueue("wf_1", {}, [], "card declined")
+        assert "1 letter" in await read(blue, "/letters")
+        done = await red.client.post("/letters/wf_1/resolve", headers=HTML)
+        for page in ("/letters", "/letters", "/"):
+            shown = await blue.client.get(page, headers={**HTML, "Cookie": cookies_of(done)})
+            assert "wf_1" not in shown.text and 'id="n-letters" class="n">0<' in shown.text, page
+
+
+async def test_what_began_before_somebody_asked_is_no_answer_to_them(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock, clock)
+    await reads.get("a", source.read)
+    clock.advance(1)
+    source.value, since = 1, reads.now()
+    assert reads.peek("a", since) is None and reads.peek("a") is not None
+    assert (await reads.get("a", source.read, since)).value == 1
+    assert ((await reads.get("a", source.read, since)).value, source.reads) == (1, 2), "read once since"
+
+
+async def test_a_read_under_way_is_no_answer_to_who_asks_for_a_later_one(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock, clock)
+    source.free.clear()
+    before = asyncio.ensure_future(reads.get("a", source.read))
+    await source.began.wait()
+    source.began.clear()
+    clock.advance(1)
+    source.value = 1
+    after = asyncio.ensure_future(reads.get("a", source.read, reads.now()))
+    await source.began.wait()
+    source.free.set()
+    assert ((await before).value, (await after).value) == (0, 1)
+    assert (await reads.get("a", source.read)).value == 1, "the later one is kept"
+
+
+def cookies_of(response: httpx.Response) -> str:
+    return "; ".join(each.partition(";")[0] for each in response.headers.get_list("set-cookie"))
 
 
 def _between(text: str, start: str, end: str = '"') -> str:
