@@ -253,6 +253,8 @@ class Provider:
             return claims
         headers = {"Authorization": f"Bearer {access_token}"}
         status, more = await self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=headers)
+        if status >= 500:  # it does not say that somebody is in no group
+            raise ProviderProblem(f"the provider cannot tell now who somebody is ({status}): try again", status=502)
         return {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
 
     async def _discover(self) -> Mapping[str, Any]:

@@ -65,6 +65,11 @@ class ProviderLogins:
                     return None
         return replace(session, actor=known.actor) if session.id in self._known else None
 
+    def is_due(self, session: Session) -> bool:
+        """Whether the provider is to be asked for this session before it is believed again."""
+        known = self._known.get(session.id)
+        return self._clock.now() >= (known.due if known is not None else session.begun + self._recheck)
+
     async def _ask(self, known: _Known) -> bool:
         """Whether somebody still has a role; notes which one."""
         now = self._clock.now()

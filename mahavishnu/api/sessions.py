@@ -137,6 +137,13 @@ class Sessions:
             return session
         return await self.logins.check(session)
 
+    def is_over(self, session: Session) -> bool:
+        """Whether a session that was found is one no more, as far as that is known without asking the provider."""
+        if session.by_proxy:
+            return False
+        ended = session.id in self._ended or session.until <= self._clock.now()
+        return ended or (session.by_provider and self.logins is not None and self.logins.is_due(session))
+
     def end(self, session: Session) -> None:
         """Let its cookie be worth nothing from now on, in this process."""
         now = self._clock.now()

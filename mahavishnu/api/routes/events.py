@@ -10,9 +10,11 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
 from starlette.requests import Request
@@ -30,6 +32,9 @@ from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import GROUPS, RUNS
+
+if TYPE_CHECKING:
+    from mahavishnu.api.sessions import Session, Sessions
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -108,7 +113,7 @@ class LiveFeed:
         self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
         return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
-    async def listen(self, since: datetime | None = None) -> AsyncIterator[LiveEvents]:
+    async def listen(self, since: datetime | None = None) -> AsyncGenerator[LiveEvents]:
         """All events from now on, or from shortly before `since`; without any now and then while nothing changes.
 
         It ends when the feed is closed.
@@ -267,10 +272,12 @@ async def events(
     home: DeadLetterQueue = request.app.state.dlq
     live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
+    sessions: Sessions = request.app.state.sessions
+    session: Session | None = request.scope.get("session")
+    is_over = partial(sessions.is_over, session) if session is not None else _never
     await dlq.open()
-    return StreamingResponse(
-        _texts(live.listen(since), dlq.context.scope, brief), media_type="text/event-stream", headers=_UNBUFFERED
-    )
+    texts = _texts(live.listen(since), dlq.context.scope, brief, is_over)
+    return StreamingResponse(texts, media_type="text/event-stream", headers=_UNBUFFERED)
 
 
 def _instant_from_id(event_id: str | None) -> datetime | None:
@@ -301,11 +308,21 @@ def _is_in(scope: Scope, event: LiveEvent) -> bool:
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
-async def _texts(polls: AsyncIterator[LiveEvents], scope: Scope | None, brief: bool) -> AsyncIterator[str]:
+def _never() -> bool:
+    return False
+
+
+async def _texts(
+    polls: AsyncGenerator[LiveEvents], scope: Scope | None, brief: bool, is_over: Callable[[], bool] = _never
+) -> AsyncIterator[str]:
+    """The stream; it ends once the login of who listens is over, and whoever has another one comes again."""
     yield ": open\n\n"
-    async for events in polls:
-        if text := events.text(scope, brief):
-            yield text
+    async with aclosing(polls):
+        async for events in polls:
+            if is_over():
+                return
+            if text := events.text(scope, brief):
+                yield text
 
 
 def _as_sse(event: LiveEvent) -> str:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.oidc import Attempt, ProviderRules
+from mahavishnu.api.oidc import Attempt, ProviderProblem, ProviderRules
 from mahavishnu.api.roles import RoleMap
 from mahavishnu.api.sessions import LIFETIME, Sessions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -289,6 +289,20 @@ async def test_who_leaves_a_group_is_out_soon_and_a_new_role_counts(api: ApiHarn
     assert await who_is_in(api) == "nobody", "it is over"
 
 
+async def test_what_is_kept_open_for_a_session_ends_when_the_provider_is_to_be_asked(
+    api: ApiHarness, issuer: str
+) -> None:
+    """A live connection is opened anew then, and the provider asked on the way."""
+    await come_back(api)
+    sessions = api.client._transport.app.state.sessions  # type: ignore[attr-defined]
+    session = sessions.find(api.client.cookies[COOKIE])
+    api.clock.advance(RECHECK - timedelta(seconds=1))
+    assert not sessions.is_over(session)
+    api.clock.advance(1)
+    assert sessions.is_over(session)
+    assert await who_is_in(api) == "ann, operator" and not sessions.is_over(session)
+
+
 async def test_who_was_locked_out_at_the_provider_is_out_soon(api: ApiHarness, issuer: str) -> None:
     await come_back(api)
     async with httpx.AsyncClient() as admin:
@@ -322,6 +336,20 @@ async def test_while_the_provider_is_away_nobody_is_thrown_out(
     assert await who_is_in(api) == "ann, operator"
     api.clock.advance(LIFETIME)
     assert await who_is_in(api) == "nobody"
+
+
+async def test_a_provider_that_cannot_tell_the_groups_now_does_not_say_that_there_are_none(api: ApiHarness) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 503 Away\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+
+    provider = api.client._transport.app.state.provider  # type: ignore[attr-defined]
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        about = {"userinfo_endpoint": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"}
+        with pytest.raises(ProviderProblem) as problem:
+            await provider._with_user_info(about, {"sub": "u-ann"}, "token")
+    assert problem.value.status == 502, "as while it gives no answer: the session goes on"
 
 
 async def test_a_logout_leads_to_that_of_the_provider(api: ApiHarness, issuer: str) -> None:

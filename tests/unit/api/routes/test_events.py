@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from mahavishnu.api import Access, create_app
 from mahavishnu.api.routes.events import (
     KEEPALIVE_SECONDS,
     POLL_SECONDS,
@@ -19,6 +20,7 @@ from mahavishnu.api.routes.events import (
     _instant_from_id,
     _texts,
 )
+from mahavishnu.api.sessions import LIFETIME
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore
@@ -35,7 +37,7 @@ class Listener:
         self._task = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        async with aclosing(self._stream) as stream:  # type: ignore[type-var]
+        async with aclosing(self._stream) as stream:
             async for events in stream:
                 self.received += events.events or (None,)
 
@@ -205,7 +207,7 @@ async def test_a_slow_client_is_told_to_read_again(feed: FeedHarness, monkeypatc
         await feed.poll()
     first_polled = await first
     rest = [await anext(slow) for _ in range(2)]
-    await slow.aclose()  # type: ignore[attr-defined]
+    await slow.aclose()
     assert ("", "many", {"of": "everything"}) in [event for each in (first_polled, *rest) for event in each.events]
     assert quick.received
 
@@ -326,7 +328,7 @@ async def test_a_foreign_event_id_means_from_now_on(odd: str) -> None:
 
 
 async def test_events_as_server_sent_text() -> None:
-    async def polls() -> AsyncIterator[LiveEvents]:
+    async def polls() -> AsyncGenerator[LiveEvents]:
         yield LiveEvents(LiveEvent("2026-01-01T00:00:00.000Z", "letter", {"task_id": "a\nb"}))
         yield LiveEvents()
         yield LiveEvents(LiveEvent("", "degraded", {"detail": "away"}))
@@ -337,6 +339,48 @@ async def test_events_as_server_sent_text() -> None:
         ": still here\n\n",
         'event: degraded\ndata: {"detail": "away"}\n\n',  # no id: the last one counts on
     ]
+
+
+class Stream:
+    """A browser that listens with the cookie of a login, and what it was sent."""
+
+    def __init__(self, api: Any, cookie: str) -> None:
+        self.text = ""
+        headers = [(b"host", b"localhost"), (b"cookie", f"mahavishnu_session={cookie}".encode())]
+        path = "/api/v1/events"
+        scope: dict[str, Any] = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": path}
+        scope |= {"raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
+        self.task = asyncio.create_task(api(scope | {"client": ("127.0.0.1", 1)}, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        await asyncio.Event().wait()  # it stays
+
+    async def _send(self, message: Any) -> None:
+        self.text += message.get("body", b"").decode()
+
+
+async def test_a_stream_ends_with_the_login_of_who_listens() -> None:
+    feed = FeedHarness()
+    api = create_app(feed.here, access=Access.of({"vic": "look-1", "val": "look-2"}, {}, {}))
+    api.state.live = feed.live
+    begun = [api.state.sessions.begin(token) for token in ("look-1", "look-2")]
+    async with feed.here, feed.elsewhere:
+        left, stays = streams = [Stream(api, cookie) for _, cookie in begun]
+        await until(lambda: all(": open" in each.text for each in streams))
+        await feed.here.enqueue("before", {}, [], "connection reset")
+        await feed.poll()
+        await until(lambda: all('"before"' in each.text for each in streams))
+        api.state.sessions.end(begun[0][0])
+        await feed.here.enqueue("after", {}, [], "connection reset")
+        await feed.poll()
+        await until(lambda: '"after"' in stays.text)
+        await until(left.task.done)
+        assert '"after"' not in left.text
+        feed.clock.advance(LIFETIME)
+        await feed.here.enqueue("later", {}, [], "connection reset")
+        await feed.poll()
+        await until(stays.task.done)
+        assert '"later"' not in stays.text and not feed.live._listeners
 
 
 async def test_a_text_is_made_once_for_those_who_see_the_same() -> None:
