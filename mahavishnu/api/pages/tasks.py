@@ -108,6 +108,7 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
     """One task, with its steps and every move of it."""
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
+    await dlq.context.note_read("read", f"task:{task.task_id}", task.namespace)
     stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE)) if task.is_open else None
     view = TaskView(
         task,

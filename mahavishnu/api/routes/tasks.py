@@ -99,11 +99,14 @@ def _shown(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
 @router.get("", response_model=list[Task], summary="What runs now, newest first", name="list")
 async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskQuery, Query()]) -> Response:
     """Lifecycle tasks that have not ended, or those of some states."""
-    lifecycle = make_lifecycle(dlq.in_namespace(params.namespace or dlq.namespace).context)
+    context = dlq.in_namespace(params.namespace or dlq.namespace).context
+    lifecycle = make_lifecycle(context)
     state = "all" if params.state == ["all"] else params.state
     page = await lifecycle.list(
         state, name=params.name, template=params.template, limit=params.limit, after=params.cursor
     )
+    if page.items:
+        await context.note_read("read", "tasks", count=len(page.items))
     shown = [_shown(task, dlq.context.sees_payloads) for task in page.items]
     return json_response(shown, 200, page_headers(request, page))
 
@@ -113,6 +116,7 @@ async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """With its steps, and every move of it and of them."""
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(task_id)
+    await dlq.context.note_read("read", f"task:{task_id}", task.namespace)
     shown = task_json(task, await lifecycle.transitions(task_id), dlq.context.sees_payloads)
     return json_response({**shown, "readiness": await lifecycle.step_readiness(task_id)}, 200)
 

@@ -168,7 +168,7 @@ class ServerSettings(Section):
         "Keys that sign the logins of browsers, 32 characters or more: the first signs, the others are still believed",
     )
     audit_payload_reads: bool = setting(
-        False, "Write into the audit who was shown the payload of a letter, or has exported some"
+        False, "Write into the audit who was shown the payload of a letter or of a lifecycle task, or has exported some"
     )
     proxy: ProxySettings = ProxySettings()
     oidc: OidcSettings = OidcSettings()

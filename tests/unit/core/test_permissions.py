@@ -305,6 +305,28 @@ async def test_two_readers_of_one_page_are_two_entries(house: House) -> None:
                 assert len((await queue.audit.list(actor=name, limit=1000)).items) > before, (path, name)
 
 
+async def test_who_was_shown_what_a_lifecycle_task_was_given_is_in_the_audit(house: House) -> None:
+    app = house.app(server={"audit_payload_reads": True})
+    task = await app.lifecycle.create("ship", {"secret": "s3cret"})
+    limited = {"bea": Limit(frozenset({Permission.VIEW}))}
+    access = Access.of({"ann": "t-1", "bea": "t-2"}, {}, {}, limited)
+    async with client(app.dlq, access) as http:
+        for path, subject in (
+            ("/api/v1/tasks", "tasks"),
+            (f"/api/v1/tasks/{task.task_id}", f"task:{task.task_id}"),
+            (f"/tasks/{task.task_id}", f"task:{task.task_id}"),
+        ):
+            for token in ("t-1", "t-2"):
+                headers = {"Authorization": f"Bearer {token}", "Accept": "*/*" if "api" in path else "text/html"}
+                shown = await http.get(path, headers=headers)
+                assert shown.status_code == 200 and ("s3cret" in shown.text) is (token == "t-1"), path
+            entry, *former = (await app.dlq.audit.list()).items
+            assert (entry.actor, entry.action, entry.subject) == ("ann", "read", subject), path
+            assert all(each.actor == "ann" for each in former)
+            house.clock.advance(1)
+    assert len((await app.dlq.audit.list()).items) == 3
+
+
 def test_options_have_the_rule() -> None:
     assert QueueOptions().may_act is None
 
