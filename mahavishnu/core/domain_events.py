@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from mahavishnu.core.event_delivery import EventDelivery
-from mahavishnu.core.event_outbox import Outbox
+from mahavishnu.core.event_outbox import UNSTORED, Outbox
 from mahavishnu.core.event_sources import EventSources
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import QueuedListener
@@ -38,7 +38,6 @@ from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.namespaces import require_namespace
 
 log = logging.getLogger("mahavishnu.events")
-DROPPED = "durable_events_dropped"
 EventListener = Callable[[DomainEvent], object]
 
 
@@ -107,7 +106,7 @@ class DomainEvents:
         return Publication(replace(stored, version=None), stored=True)
 
     def _note_dropped(self, event: DomainEvent, problem: BaseException | None = None) -> None:
-        self._context.counts[DROPPED] += 1
+        self._context.counts[UNSTORED] += 1
         if self._context.event_rules.durable_outbox:
             missed = self.outbox.missed_since
             self.outbox.missed_since = event.created_at if missed is None else min(missed, event.created_at)

@@ -17,7 +17,9 @@ from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential
 
+from mahavishnu.classify.plugin_guard import ask_async
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.event_bus import contain
 from mahavishnu.engine.event_log import EventLog
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.errors import InvalidInput
@@ -29,6 +31,7 @@ REFUSED = "events_refused"
 _REFUSALS = frozenset({400, 413, 422})  # of this event; any other error may pass
 _TRIES, _LONGEST_WAIT_SECONDS = 4, 10.0
 _SECONDS = 10.0  # for one try
+_PLUGIN_SECONDS = 9.0  # for a plugin that is no coroutine function: it is told from others that took too long
 _HELD = timedelta(seconds=120)  # longer than all tries of one event take
 _FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 300.0
 _AT_ONCE = 100
@@ -41,6 +44,10 @@ class _Rest:
 
     seconds: float = 0.0
     until: datetime | None = field(default=None)
+
+
+class _Hung(Exception):
+    """A plugin did not come back. Its thread is left to it, so it is not tried again at once."""
 
 
 class EventDelivery:
@@ -102,7 +109,7 @@ class EventDelivery:
             sleep=self._clock.sleep,
             stop=stop_after_attempt(_TRIES),
             wait=wait_exponential(multiplier=0.5, max=_LONGEST_WAIT_SECONDS),
-            retry=retry_if_not_exception_type((InvalidInput, asyncio.CancelledError)),
+            retry=retry_if_not_exception_type((InvalidInput, _Hung, asyncio.CancelledError)),
             reraise=True,
         ):
             with attempt:
@@ -143,8 +150,17 @@ class Webhook:
 
 
 def _as_deliver(call: Callable[[Any, Any], Any]) -> Deliver:
+    """The plugin in a thread that nobody else needs: what it raises, or that it hangs, is an error of it alone."""
+
     async def deliver(event: DomainEvent) -> object:
-        given = await asyncio.to_thread(call, event, None)
-        return await given if inspect.isawaitable(given) else given
+        answers = await ask_async([call], (event, None), lambda _: True, _PLUGIN_SECONDS)
+        if not answers:
+            raise RuntimeError("there is no thread to call it in")
+        given, raised = answers[-1].value, answers[-1].raised
+        if answers[-1].hung:
+            raise _Hung(f"it took longer than {_PLUGIN_SECONDS:g} seconds")
+        if raised is not None:
+            raise raised if isinstance(raised, Exception) else RuntimeError(f"it raised {type(raised).__name__}")
+        return await contain(given) if inspect.isawaitable(given) else given
 
     return deliver

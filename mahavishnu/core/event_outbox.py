@@ -21,10 +21,11 @@ from mahavishnu.engine.event_log import EventLog
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.derived_events import letter_events, letter_moments, task_events
 from mahavishnu.model.domain_events import LATE, OUTBOX, DeliveryMode, DomainEvent
+from mahavishnu.model.errors import ItemFailed
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.model.queue_items import is_item
-from mahavishnu.stores.base import scan
+from mahavishnu.stores.base import pages
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
@@ -33,6 +34,7 @@ log = logging.getLogger("mahavishnu.events")
 SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
 _LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
 _AT_ONCE = 500
+UNSTORED = "durable_events_dropped"
 
 
 class Outbox:
@@ -73,14 +75,14 @@ class Outbox:
     async def _events_since(self, since: datetime) -> AsyncIterator[DomainEvent]:
         """Those that are to be stored, by the settings and by what was declared for steps."""
         changed = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),))
-        async for letter in scan(self._context.letters, changed):
-            for event in letter_events(letter, since):
+        async for letters in pages(self._context.letters, changed):
+            for event in (event for letter in letters for event in letter_events(letter, since)):
                 if self._sources.mode_of(event) is not DeliveryMode.FAST:
                     yield replace(event, delivery_mode=DeliveryMode.BROADCAST)
         tasks = NamespaceRecords(self._context.store.collection(TASKS), self._context.namespace)
         moved = Query((Between("moved_at", at_least=since),), (Sort("moved_at"),))
-        async for task in scan(tasks, moved):
-            for event in task_events(task, self._sources.declared, since=since):
+        async for found in pages(tasks, moved):
+            for event in (each for task in found for each in task_events(task, self._sources.declared, since=since)):
                 if (mode := self._sources.mode_of(event)) is not DeliveryMode.FAST:
                     yield replace(event, delivery_mode=mode)
 
@@ -89,11 +91,17 @@ class Outbox:
             return 0
         known = await self._log.known_ids([event.event_id for event in events])
         missing = [event for event in events if event.event_id not in known]
+        count = 0
         for event in missing:
-            await self._log.append(event)
-        if missing:
-            log.info("%d events were stored that had been missed", len(missing))
-        return len(missing)
+            try:
+                await self._log.append(event)
+                count += 1
+            except ItemFailed as problem:  # it would be so the next time, and keep all others from being stored
+                self._context.counts[UNSTORED] += 1
+                log.warning("event %s (%s) cannot be stored: %s", event.name, event.event_id, problem)
+        if count:
+            log.info("%d events were stored that had been missed", count)
+        return count
 
 
 async def note_arrivals(context: QueueContext, kind: Kind[Any], records: Sequence[Any]) -> None:

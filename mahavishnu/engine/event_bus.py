@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection
 from concurrent import futures
 from contextvars import Context, copy_context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.events import Event, EventName, Listener
@@ -24,6 +24,7 @@ MOST_WAITING = 10_000  # events that wait for one listener
 _FLUSH_SECONDS = 5.0
 _LOOK_SECONDS = 0.2  # between two looks at whether an event loop still exists
 _IDLE_SECONDS = 1.0  # after which a listener's thread ends
+T = TypeVar("T")
 DROPPED = "events_dropped"
 
 
@@ -166,15 +167,29 @@ class QueuedListener:
         if loop is None:
             return
         if inspect.iscoroutine(heard):
-            hearing = asyncio.run_coroutine_threadsafe(heard, loop)
+            contained = contain(heard)
+            hearing = asyncio.run_coroutine_threadsafe(contained, loop)
             while not hearing.done():  # of a loop that was closed before it began, nobody would ever hear
                 futures.wait([hearing], _LOOK_SECONDS)
                 if loop.is_closed() and not hearing.done():
+                    contained.close()
                     heard.close()
                     raise RuntimeError("its event loop was closed before it could hear of it")
             hearing.result()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_do_nothing)  # wakes it: the listener may have set one of its events
+
+
+async def contain(awaitable: Awaitable[T]) -> T:
+    """Await code of strangers. If it ends the program, or cancels itself, that is an error of it and of nobody else."""
+    try:
+        return await awaitable
+    except SystemExit as problem:
+        raise RuntimeError(f"it raised SystemExit: {problem}") from problem
+    except asyncio.CancelledError as problem:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        raise RuntimeError("it raised CancelledError") from problem
 
 
 def _do_nothing() -> None:

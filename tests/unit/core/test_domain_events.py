@@ -392,3 +392,22 @@ async def test_a_payload_that_is_too_large_is_refused_in_every_mode(house: House
     done = await app.events.publish("order.paid", fits, mode=mode)
     assert (done.told, done.stored) == (mode != "durable", mode != "fast")
     assert [event.payload.value for event in (await app.events.read()).events] == [fits] * (mode != "fast")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+async def test_a_coroutine_function_that_ends_the_program_ends_nobody_else(
+    house: House, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    events, heard, fallen = events_of(house.queue()), Heard(), Heard()
+
+    async def fall(event: DomainEvent) -> None:
+        fallen(event)
+        raise error
+
+    events.subscribe(fall)
+    events.subscribe(heard)
+    for number in range(2):
+        await events.publish(f"e{number}")
+    await heard.reached(2)
+    await fallen.reached(2)
+    await house.queue().domain_events.finish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 import respx
 
 from mahavishnu import hookimpl
+from mahavishnu.core import event_delivery
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.domain_events import DomainEvent
 from mahavishnu.model.errors import InvalidInput
@@ -143,6 +145,8 @@ class AsyncBridge(Bridge):
     @hookimpl
     async def deliver(self, event: DomainEvent) -> None:  # type: ignore[override]
         await turn()
+        if self.error is not None:
+            raise self.error
         self.events.append(event)
 
 
@@ -169,6 +173,44 @@ async def test_a_plugin_that_raises_gets_it_again(house: House) -> None:
     await publish(app, "b")
     assert await app.events.deliver() == 1
     assert [event.name for event in bridge.events] == ["a"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+@pytest.mark.parametrize("kind", [Bridge, AsyncBridge])
+async def test_a_plugin_that_ends_the_program_or_itself_ends_nobody_else(
+    house: House, kind: type[Bridge], error: BaseException
+) -> None:
+    app, bad, good = shop(house), kind(), Bridge()
+    app.chain.plugins.register(bad, "bad")
+    app.chain.plugins.register(good, "good")
+    await publish(app, "a")
+    bad.error = error
+    assert await delivered(house, app) == 1
+    assert [event.name for event in good.events] == ["a"]
+    bad.error = None
+    house.clock.advance(300)
+    assert await app.events.deliver() == 1
+    assert [event.name for event in bad.events] == ["a"]
+
+
+async def test_a_plugin_that_hangs_takes_no_thread_from_others(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried once at a time, in a thread that is its own; asyncio's are there for everybody else."""
+    monkeypatch.setattr(event_delivery, "_PLUGIN_SECONDS", 0.01)
+    released, calls = threading.Event(), []
+
+    class Hanging:
+        @hookimpl
+        def deliver(self, event: DomainEvent) -> None:
+            calls.append(threading.current_thread().name)
+            released.wait()
+
+    app = shop(house)
+    app.chain.plugins.register(Hanging(), "hanging")
+    await publish(app, "a")
+    assert await app.events.deliver() == 0
+    released.set()
+    assert len(calls) == 1
+    assert "asyncio" not in calls[0]
 
 
 @respx.mock

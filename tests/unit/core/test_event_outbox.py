@@ -11,6 +11,7 @@ from mahavishnu.model.domain_events import DomainEvent
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import EVENT_POSITIONS, EVENTS, TASKS
 from mahavishnu.testing import START, FaultyStore
@@ -219,3 +220,29 @@ async def test_what_became_visible_after_a_look_is_found_by_the_next(house: Hous
     await other.events.log.move("*outbox", 0, at=house.clock.now())  # somebody looked, and did not see it yet
     house.clock.advance(5)
     assert await other.events.publish_missed() == 1
+
+
+@pytest.mark.parametrize("bad", ["letter", "task", "event"])
+async def test_one_bad_record_keeps_no_other_events_from_being_stored(
+    house: House, bad: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A letter or a task that cannot be read, and an event that the store refuses for its own sake."""
+    first = house.app(events=ON)
+    await first.events.publish_missed()
+    first.dlq.store.faults.unavailable("write", kind=EVENTS)  # type: ignore[attr-defined]
+    await first.lifecycle.create("pay")
+    for number in (1, 2):
+        await fails(first, NETWORK, f"wf_{number}")
+    (task,) = (await first.lifecycle.list()).items
+    await die_before_events(house, first.dlq)
+    second = house.app(events=ON)
+    house.clock.advance(60)
+    if bad == "event":
+        house.faults.item_failed("write", kind=EVENTS, times=1)
+    else:
+        house.faults.corrupt(kind=LETTERS if bad == "letter" else TASKS, keys=["wf_1", task.task_id])
+    expected = {"letter": ["wf_2"], "task": ["wf_1", "wf_2"], "event": ["wf_2"]}[bad]
+    assert await second.events.publish_missed() == len(expected)
+    assert [event.task_id for event in await stored(second.dlq, len(expected))] == expected
+    assert second.dlq.context.counts["durable_events_dropped"] == (bad == "event")
+    assert ("cannot be stored" in caplog.text) == (bad == "event")
