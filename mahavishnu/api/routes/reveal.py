@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, Queue, Role, acting_name, require_role
 from mahavishnu.api.errors import problem_responses
 from mahavishnu.api.responses import ScopeQuery, decode_id, json_response, to_json
 from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import ActionRequest, RequestModel, ResponseModel
+from mahavishnu.api.schemas import ActionRequest, Name, RequestModel, ResponseModel
 
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "encrypting what is stored"))]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "revealing encrypted values"))]
@@ -28,10 +28,10 @@ class Revealed(ResponseModel):
 class EncryptRequest(RequestModel):
     """Which lot; nothing is changed unless `dry_run` is false."""
 
-    dry_run: bool = True
+    dry_run: StrictBool = True
     limit: Annotated[int, Field(ge=1, le=5000)] = 500
     after: str | None = Field(default=None, description="The `next` of the lot before")
-    by: str | None = None
+    by: Name | None = None
 
 
 class EncryptResult(ResponseModel):

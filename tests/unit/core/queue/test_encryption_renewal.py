@@ -321,6 +321,8 @@ async def test_it_is_asked_for_over_http(house: House) -> None:
     await open_letters(app)
     queue = queue_of(house.app(**settings("k1")))
     async with client(queue, Access()) as http:
+        refused = await http.post("/api/v1/dlq/encrypt", json={"dry_run": "no"})
+        assert refused.status_code == 422 and CANARY in repr((await letter_of(queue, "charge:A-1")).task)
         after, changed = None, 0
         while True:
             lot = (await http.post("/api/v1/dlq/encrypt", json={"dry_run": False, "after": after})).json()
