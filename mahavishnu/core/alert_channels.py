@@ -19,6 +19,7 @@ from email.policy import SMTP
 from typing import Any
 from urllib.parse import quote
 
+from mahavishnu.core.secret_addresses import hide_addresses
 from mahavishnu.model.alert_rules import AlertReason, AlertRules, runbook_path
 from mahavishnu.model.alerts import Alert, NoticeKind, notice_id
 from mahavishnu.model.clock import Clock
@@ -210,9 +211,12 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None)
 
     async with httpx.AsyncClient(timeout=CHANNEL_SECONDS) as client:
         try:
-            answer = await client.post(
-                url, content=body, headers={"Content-Type": "application/json", **(headers or {})}
-            )
+            with hide_addresses():
+                answer = await client.post(
+                    url, content=body, headers={"Content-Type": "application/json", **(headers or {})}
+                )
+        except httpx.InvalidURL:
+            raise Refused("its address is no URL: look at it in the settings") from None
         except httpx.HTTPError as problem:
             raise Refused(type(problem).__name__) from None  # its message may name the address
     if not answer.is_success:

@@ -18,6 +18,7 @@ from typing import Any
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential
 
 from mahavishnu.classify.plugin_guard import ask_async
+from mahavishnu.core.secret_addresses import hide_addresses
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import contain
 from mahavishnu.engine.event_log import EventLog
@@ -142,7 +143,8 @@ class Webhook:
         if self._secret:
             headers[SIGNATURE_HEADER] = sign(self._secret, body, self._now())
         async with httpx.AsyncClient(timeout=_SECONDS) as client:
-            answer = await client.post(self._url, content=body, headers=headers)
+            with hide_addresses():
+                answer = await client.post(self._url, content=body, headers=headers)
         if answer.status_code in _REFUSALS:
             raise InvalidInput(f"it was answered with {answer.status_code}")
         if not answer.is_success:  # the message names no URL: it may have a token in it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -136,9 +136,11 @@ def retention_from(settings: MahavishnuSettings) -> RetentionRules:
 
 def event_rules_from(settings: MahavishnuSettings) -> EventRules:
     """Which domain events are stored, for how long, and where they are sent."""
-    given = settings.events
-    secret = given.webhook_secret.get_secret_value() if given.webhook_secret else None
-    return EventRules(**{**given.model_dump(), "webhook_secret": secret})
+    return EventRules(**_in_clear(settings.events.model_dump()))
+
+
+def _in_clear(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()}
 
 
 def alert_rules_from(settings: MahavishnuSettings) -> AlertRules:
@@ -148,9 +150,7 @@ def alert_rules_from(settings: MahavishnuSettings) -> AlertRules:
     times: dict[str, Any] = {
         name: None if value is None else timedelta(minutes=value) for name, value in minutes.items()
     }
-    clear: dict[str, Any] = {
-        name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()
-    }
+    clear = _in_clear(given)
     return AlertRules(reasons=clear.pop("rules"), age=timedelta(hours=clear.pop("age_hours")), **times, **clear)
 
 

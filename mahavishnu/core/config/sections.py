@@ -283,8 +283,10 @@ class EventsSettings(Section):
     durable_days: int | None = setting(
         30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
     )
-    webhook_url: str | None = setting(
-        None, "Where stored events are posted to, as JSON; empty: nowhere", allowed="an http: or https: URL"
+    webhook_url: SecretStr | None = setting(
+        None,
+        "Where stored events are posted to, as JSON; empty: nowhere. It is a secret: many have a token in them",
+        allowed="an http: or https: URL",
     )
     webhook_secret: SecretStr | None = setting(None, "What posted events are signed with")
 
@@ -295,8 +297,8 @@ class EventsSettings(Section):
 
     @field_validator("webhook_url")
     @classmethod
-    def _check_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
+    def _check_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("http://", "https://")):
             raise ValueError("events.webhook_url must begin with http:// or https://")
         return value
 
@@ -322,7 +324,11 @@ class AlertsSettings(Section):
         None, "Where people reach the console, for links in notices", allowed="an http: or https: URL"
     )
     log: bool = setting(False, "Write notices into the log")
-    webhook_url: str | None = setting(None, "Where notices are posted to, as JSON", allowed="an http: or https: URL")
+    webhook_url: SecretStr | None = setting(
+        None,
+        "Where notices are posted to, as JSON. It is a secret: many have a token in them",
+        allowed="an http: or https: URL",
+    )
     webhook_secret: SecretStr | None = setting(None, "What posted notices are signed with")
     slack_url: SecretStr | None = setting(None, "The incoming webhook of a Slack channel; it is a secret")
     pagerduty_key: SecretStr | None = setting(None, "The integration key of a PagerDuty service (Events API v2)")

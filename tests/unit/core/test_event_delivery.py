@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from typing import Any
 
@@ -18,6 +19,7 @@ from mahavishnu.model.domain_events import DomainEvent
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.signatures import is_signed
 from mahavishnu.testing import turn
+from tests.receivers import HttpReceiver
 from tests.unit.queues import House
 
 URL = "https://hooks.example/mahavishnu"
@@ -238,3 +240,14 @@ def test_a_signature_that_is_old_signs_nothing(house: House) -> None:
     header = sign("hush", b"{}", house.clock.now())
     house.clock.advance(301)
     assert not is_signed("hush", header, b"{}", house.clock.now())
+
+
+async def test_no_log_has_the_address_of_a_webhook(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither ours nor that of httpx in an application that logs at INFO; other requests of it are logged as ever."""
+    caplog.set_level(logging.DEBUG)
+    async with HttpReceiver.serve() as hook, httpx.AsyncClient() as others:
+        app = shop(house, webhook_url=f"{hook.url}/hooks/canary?canary=1")
+        await publish(app, "a")
+        assert await app.events.deliver() == 1
+        await others.get(f"{hook.url}/seen")
+    assert len(hook.requests) == 2 and "canary" not in caplog.text and "/seen" in caplog.text

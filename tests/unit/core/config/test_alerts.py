@@ -12,7 +12,7 @@ from mahavishnu.core.config.sources import SettingsError
 from mahavishnu.core.wiring import alert_rules_from
 
 SECRETS = {"slack_url": "https://hooks.slack.example/T/B/canary", "pagerduty_key": "canary", "webhook_secret": "canary",
-           "smtp_password": "canary"}  # fmt: skip
+           "smtp_password": "canary", "webhook_url": "https://chat.example/hooks/canary"}  # fmt: skip
 
 
 def test_secrets_are_masked_and_reach_the_rules() -> None:
@@ -21,7 +21,7 @@ def test_secrets_are_masked_and_reach_the_rules() -> None:
     rules = alert_rules_from(settings)
     assert "canary" not in repr(rules)
     assert {name: getattr(rules, name) for name in SECRETS} == SECRETS
-    assert (rules.age, rules.repeat, rules.channels) == (timedelta(hours=2), None, ("slack", "pagerduty"))
+    assert (rules.age, rules.repeat, rules.channels) == (timedelta(hours=2), None, ("webhook", "slack", "pagerduty"))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ def test_secrets_are_masked_and_reach_the_rules() -> None:
     [
         ({"rules": ["growht"]}, "there is no rule 'growht'"),
         ({"routes": {"pager": ["growth"]}}, "there is no channel 'pager'"),
+        ({"webhook_url": "chat.example/hooks/canary"}, "alerts.webhook_url must begin with http"),
         ({"slack_url": "hooks.slack.com/canary"}, "alerts.slack_url must begin with http"),
         ({"email_to": ["Ann <a@b>"]}, "must be an address such as"),
         ({"smtp_password": "canary", "smtp_user": "a"}, "is only sent over TLS"),

@@ -25,6 +25,7 @@ LEAKS: list[dict[str, Any]] = [
     {"dlq_store_url": "memory:", "dlq_local_url": f"opensearchs://ann:{SECRET}@search"},
     {"events": {"webhook_url": f"https://hooks.example/billing?{SECRET}"}},
     {"events": {"webhook_url": f"https://{SECRET}:x@hooks.example/billing"}},
+    {"events": {"webhook_url": f"https://hooks.example/{SECRET}"}},
 ]
 REFUSED: list[dict[str, Any]] = [
     {"dlq_store_url": f"opensearchs://ann:a/{SECRET}@search"},

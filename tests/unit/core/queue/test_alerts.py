@@ -265,3 +265,21 @@ async def test_a_record_has_all_that_an_alert_is(any_house: House) -> None:
     records = app.dlq.store.collection(ALERTS)
     await records.write([alert])
     assert await records.get([alert.key]) == [alert]
+
+
+async def test_no_answer_and_no_log_has_the_address_of_a_channel(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with HttpReceiver.serve() as slack:
+        for address in (
+            f"{slack.url}/T/canary",
+            "http://127.0.0.1:9/canary",
+            "http://chat.example:canary/",
+            "http://☃canary..example/",
+        ):
+            app = house.app(alerts={"slack_url": address})
+            answers = await app.dlq.alerts.test()
+            assert list(answers) == ["slack"] and "canary" not in str(answers), answers
+            assert (answers["slack"] is None) is address.startswith(slack.url)
+    assert len(slack.requests) == 1 and "canary" not in caplog.text
