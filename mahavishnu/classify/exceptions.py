@@ -243,6 +243,11 @@ def message_of(error: BaseException) -> str:
     return cut(text if text.strip() else type(error).__name__, LONGEST_MESSAGE)
 
 
+def error_text(error: BaseException | str) -> str:
+    """What the error says, or the text that stands for it, in at most 32 KB."""
+    return message_of(error) if isinstance(error, BaseException) else cut(str(error), LONGEST_MESSAGE)
+
+
 def traceback_of(error: BaseException) -> str:
     """The traceback as Python prints it, with causes and members of groups, in at most 64 KB."""
     try:

@@ -1,4 +1,4 @@
-"""Work on a long list page by page, while the next page is being read."""
+"""Work on a long list: page by page, while the next page is being read, or past what cannot be read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import Collection, pages
+from mahavishnu.stores.kind import T
+
 P = TypeVar("P")
 
 
+async def scan_readable(collection: Collection[T], query: Query) -> AsyncIterator[T]:
+    """As `scan`, without those that cannot be read: for work that one of them must not keep from all others."""
+    async for page in pages(collection, query):
+        for item in page:
+            yield item
+
+
 async def work_on_pages(
-    pages: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
+    given: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
 ) -> None:
     """Do the `work` on each page, on so many `at_once`, so that the store is not idle while a page is being prepared.
 
@@ -18,7 +29,7 @@ async def work_on_pages(
     """
     running: set[asyncio.Task[None]] = set()
     try:
-        async for page in pages:
+        async for page in given:
             running.add(asyncio.create_task(work(page)))
             if len(running) >= at_once:
                 running = await _next_end(running)

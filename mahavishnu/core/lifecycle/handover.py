@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
+from mahavishnu.engine.paging import scan_readable
 from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError
 from mahavishnu.model.events import EventName
@@ -39,7 +40,7 @@ from mahavishnu.model.task_letters import (
 )
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
-from mahavishnu.stores.base import get_one, scan, update_with_retry
+from mahavishnu.stores.base import get_one, update_with_retry
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
@@ -245,7 +246,7 @@ class HandOver:
             Is("state", (TaskState.ERROR,)),
             Between("state_entered_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
         )
-        async for task in scan(self._lifecycle.tasks, Query(where)):
+        async for task in scan_readable(self._lifecycle.tasks, Query(where)):
             detail = _mark_of(task)
             letter = await self.find_letter(task) if detail is not None else None
             if detail is not None and (letter is None or came_back_by(task, letter)):
@@ -258,7 +259,7 @@ class HandOver:
         """Tasks in `error` of which the letter was requeued."""
         done = 0
         where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
-        async for letter in scan(self._context.letters, Query(where)):
+        async for letter in scan_readable(self._context.letters, Query(where)):
             before = self._lifecycle.moved
             await self.follow(letter)
             done += self._lifecycle.moved - before
@@ -276,7 +277,7 @@ class HandOver:
             Not(Missing("original_state")),
             Between("updated_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
         )
-        async for found in scan(self._context.letters, Query(where)):
+        async for found in scan_readable(self._context.letters, Query(where)):
             task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
             if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
                 done += await self.close(task) is not None

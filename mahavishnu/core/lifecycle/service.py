@@ -8,9 +8,10 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
-from mahavishnu.classify.exceptions import LONGEST_MESSAGE, cut, message_of
+from mahavishnu.classify.exceptions import error_text
 from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.paging import scan_readable
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 _USUAL = StepOptions()
 FRESH = timedelta(hours=24)  # what has waited longer than this is no ready work any more, but a case for staleness
 _LISTED = 50
+_MOST_URGENT_FIRST = (Sort("priority", descending=True), Sort("state_entered_at"))
 
 
 class Lifecycle:
@@ -199,7 +201,7 @@ class Lifecycle:
             Between("state_entered_at", at_least=now - FRESH),
         )
         found: list[TaskRecord] = []
-        async for task in scan(self.tasks, Query(where, (Sort("priority", descending=True), Sort("state_entered_at")))):
+        async for task in scan_readable(self.tasks, Query(where, _MOST_URGENT_FIRST)):
             readiness = step_readiness(task, now)
             if not task.steps or None in readiness.values():
                 found.append(task)
@@ -345,9 +347,8 @@ class Lifecycle:
     async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
         """A step begins, which counts as an attempt: of several who begin it at once, one does.
 
-        A task that was made without steps gets one of this name. Raises IllegalMove for one that waits for others, may
-        not be run again, or is in progress, which `take_over` is for: whoever began it has died. Raises InvalidInput,
-        with what may have been meant, for a step that is not among those that the task was made with.
+        A task that was made without steps gets one of this name. Raises InvalidInput for a step that is not there, and
+        IllegalMove for one that waits for others, may not be run again, or is in progress, which `take_over` is for.
         """
         begin = partial(task_moves.claim_step, processor=self._context.owner, take_over=take_over)
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
@@ -365,7 +366,7 @@ class Lifecycle:
         If it failed for good, or has no attempt left, its task is in error with it, and has a letter. False if the
         report came too late, or twice.
         """
-        text = message_of(error) if isinstance(error, BaseException) else cut(str(error), LONGEST_MESSAGE)
+        text = error_text(error)
         mask = self._context.letter_factory.mask_error
 
         def move(task: TaskRecord) -> TaskRecord:

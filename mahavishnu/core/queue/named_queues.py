@@ -249,8 +249,11 @@ class NamedQueues:
         if is_home_away(self._context.store):
             return done  # it is not known which queues there are
         for name in await self._letters.unsettled_queues() - {*known}:  # deleted meanwhile
-            done["recovered"] += await self._work.recover(name)
-            done["moved"] += await self._moves.finish_moves([name])
+            try:
+                done["recovered"] += await self._work.recover(name)
+                done["moved"] += await self._moves.finish_moves([name])
+            except MahavishnuError as problem:
+                log.error("queue '%s', which was deleted, could not be looked after: %s", name, problem)
         return done
 
     def _item(self, letter: Any) -> QueueItem:

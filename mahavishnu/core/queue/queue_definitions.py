@@ -14,7 +14,15 @@ from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue,
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.model.queues import QueueDefinition, definition_key, require_queue_name
-from mahavishnu.stores.base import get_one, is_home_away, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import (
+    find_pages,
+    get_one,
+    is_home_away,
+    require_complete,
+    update_with_retry,
+    write_one,
+    write_with_retry,
+)
 from mahavishnu.stores.source_kinds import QUEUES
 
 log = logging.getLogger(__name__)
@@ -118,7 +126,13 @@ class QueueDefinitions:
     async def list(self) -> list[QueueDefinition]:
         """All of the namespace, by name."""
         await self._open()
-        return [each async for each in scan(self._records, _BY_NAME) if self.is_seen(each.name)]
+        found: list[QueueDefinition] = []
+        async for page in find_pages(self._records, _BY_NAME):
+            require_complete(page)
+            found += [each for each in page.items if self.is_seen(each.name)]
+            for problem in page.corrupt:
+                log.error("the definition of a queue is left out: %s", problem)
+        return found
 
     async def create(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,8 +19,10 @@ from mahavishnu.model.errors import (
     InvalidInput,
     LostLease,
     MahavishnuError,
+    NoSuchLetter,
     NoSuchQueue,
     StoreError,
+    StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
@@ -174,6 +176,7 @@ class QueueWork:
         for letter in due:
             if rules.is_expired(letter, now):
                 await self.expire(letter)
+                left.add(letter.key)
                 lost = True
                 continue
             try:
@@ -244,19 +247,25 @@ class QueueWork:
         gone = [each for each in leased if not self._context.lease_watch.may_be_run(each, self._clock.now())]
         definition = await self._find(queue) if gone else None
         for letter in gone:
-            before, after = await self._letters.change(
-                letter, lambda each: rules.recover_item(each, definition, self._clock.now())
-            )
-            taken += after is not before
-            await self._after(before, after)
+            taken += await self._take(letter, lambda each: rules.recover_item(each, definition, self._clock.now()))
         return taken
 
     async def expire(self, letter: DeadLetter) -> bool:
         """Take an item out of the line whose time is over."""
         definition = await self._find(letter.queue)
-        before, after = await self._letters.change(
-            letter, lambda each: rules.expire_item(each, definition, self._clock.now())
-        )
+        return await self._take(letter, lambda each: rules.expire_item(each, definition, self._clock.now()))
+
+    async def _take(self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter]) -> bool:
+        """Decide what time has done to an item. What cannot be written keeps nobody from other items."""
+        try:
+            before, after = await self._letters.change(letter, decide)
+        except StoreUnavailable:
+            raise
+        except NoSuchLetter:  # somebody was quicker
+            return False
+        except MahavishnuError as problem:
+            log.error("item '%s' is left as it is: %s", letter.entry_id, problem)
+            return False
         await self._after(before, after)
         return after is not before
 

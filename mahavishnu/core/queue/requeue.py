@@ -10,6 +10,7 @@ from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many
+from mahavishnu.engine.paging import scan_readable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter
 from mahavishnu.model.events import EventName
@@ -17,7 +18,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
-from mahavishnu.stores.base import scan, update_with_retry
+from mahavishnu.stores.base import update_with_retry
 
 log = logging.getLogger(__name__)
 DONE = "Task requeued successfully"
@@ -115,7 +116,7 @@ class Requeues:
         return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
 
     async def _any_due(self, query: Query) -> bool:
-        async for letter in scan(self._letters, query):
+        async for letter in scan_readable(self._letters, query):
             if self._objection(letter) is None:
                 return True
         return False

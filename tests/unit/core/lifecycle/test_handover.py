@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchTask
+from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.task_states import OPEN, TERMINAL, TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord
@@ -326,3 +327,30 @@ async def test_details_that_are_too_large_leave_the_task_as_it_was(house: House)
     await app.lifecycle.move_to_dlq(task_id, details={"blob": "x" * 1000})
     (letter,) = await letters_of(app)
     assert letter.labels.value["blob"] == "x" * 1000
+
+
+@pytest.mark.parametrize("bad", ["task", "letter"])
+async def test_a_record_that_cannot_be_read_keeps_no_other_hand_over_from_being_finished(
+    house: House, bad: str
+) -> None:
+    """Of two whose letters were never made, or two whose requeues their tasks have not heard of."""
+    app, dying = house.app(), house.app()
+    ids = [(await app.lifecycle.create("pay", number)).task_id for number in range(2)]
+    if bad == "letter":
+        for each in ids:
+            await app.lifecycle.move_to_dlq(each)
+    dying.dlq.store.faults.unavailable("write", kind=LETTERS if bad == "task" else TASKS)  # type: ignore[attr-defined]
+    for each in ids:
+        with contextlib.suppress(StoreUnavailable):
+            await (dying.lifecycle.move_to_dlq(each) if bad == "task" else dying.dlq.requeue_from_dlq(each))
+    house.clock.advance(60)
+    with house.faults.corrupt("find", kind=TASKS if bad == "task" else LETTERS, keys=[ids[0]]):
+        assert await app.lifecycle.handover.finish() == 1
+    assert await app.lifecycle.handover.finish() == 1
+
+
+async def test_a_task_that_cannot_be_read_hides_no_other_that_is_ready(house: House) -> None:
+    app = house.app()
+    ids = [(await app.lifecycle.create("pay", number)).task_id for number in range(2)]
+    with house.faults.corrupt(kind=TASKS, keys=[ids[0]]):
+        assert [task.task_id for task in await app.lifecycle.next_ready_tasks()] == [ids[1]]

@@ -17,6 +17,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.local_copy import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.source_kinds import QUEUES
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House
@@ -246,3 +247,64 @@ async def test_an_item_that_is_kept_locally_is_there(house: House) -> None:
         store._away = None  # as a process that has seen no outage: what it kept has not gone home yet
         result = await queue.queues.import_items("q", [item])
         assert (result.created, result.duplicates) == (0, 1)
+
+
+@pytest.mark.parametrize("what", ["expired", "died"])
+async def test_who_leases_while_another_deletes_what_died_gets_the_next_one(house: House, what: str) -> None:
+    """Each found it first; whoever is later has lost nothing that the worker asked for."""
+    one, other = house.queue(), house.queue()
+    await one.queues.create("q", on_dead="delete", expire_timeout="10s" if what == "expired" else None)
+    await one.queues.produce("q", "gone")
+    if what == "died":
+        await other.queues.lease("q", "dead worker", lease_seconds=1)
+        await one.queues.maintain()  # it has seen the lease
+    house.clock.advance(100)
+    if what == "expired":
+        await one.queues.produce("q", "next")
+    store, came = one.store, []
+    assert isinstance(store, FaultyStore)
+
+    async def be_quicker(call: Call) -> None:
+        if not came:
+            came.append(call)
+            await other.queues.maintain()
+            house.clock.advance(100 * (what == "died"))
+            await other.queues.maintain()
+
+    store.faults.before("write", be_quicker, kind=LETTERS)
+    leased = [each.item.payload for each in await one.queues.lease("q", "w", limit=5)]
+    assert came
+    assert leased == (["next"] if what == "expired" else [])
+
+
+async def test_an_item_that_cannot_be_written_keeps_no_other_from_workers(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = house.queue()
+    await queue.queues.create("q", expire_timeout="10s")
+    bad = await queue.queues.produce("q", "bad")
+    house.clock.advance(11)
+    await queue.queues.produce("q", "good")
+    with house.faults.item_failed("write", kind=LETTERS, keys=[f"default@q/q/{bad.id}"]):
+        (lease,) = await queue.queues.lease("q", "w", limit=5)
+        assert (await queue.queues.maintain())["expired"] == 0
+    assert lease.item.payload == "good"
+    assert f"item '{bad.id}' is left as it is" in caplog.text
+    assert (await queue.queues.maintain())["expired"] == 1
+
+
+async def test_a_definition_that_cannot_be_read_stops_no_other_queue(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = house.queue()
+    for name in ("bad", "good"):
+        await queue.queues.create(name)
+        await queue.queues.produce(name, 1)
+        await queue.queues.lease(name, "w", lease_seconds=1)
+    await queue.queues.maintain()
+    house.clock.advance(300)
+    with house.faults.corrupt(kind=QUEUES, keys=["default/bad"]):
+        assert [each.name for each in await queue.queues.list()] == ["good"]
+        assert (await queue.queues.maintain())["recovered"] == 1
+    assert "the definition of a queue is left out" in caplog.text
+    assert (await queue.queues.maintain())["recovered"] == 1

@@ -16,6 +16,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Source, SourceKind
 from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults
 from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
 
@@ -293,6 +294,18 @@ class TestByRule:
         queue = any_house.queue(requeues=AUTOMATIC)
         await queue.enqueue("wf_1", {}, [], "an odd thing", max_retries=0)
         any_house.clock.advance(3600)
+        assert await queue.requeues.requeue_exhausted() == 1
+
+    async def test_a_letter_that_cannot_be_read_keeps_no_other_one(self, any_house: House) -> None:
+        """Also one that is requeued for the second time, which is looked for after those of the first time."""
+        queue = any_house.queue(Runs(FAILS), requeues=AUTOMATIC)
+        await exhausted(queue, "good")
+        any_house.clock.advance(3600)
+        assert (await queue.requeues.requeue_exhausted(), await queue.run_due()) == (1, 1)
+        await queue.enqueue("bad", {}, [], "an odd thing", max_retries=0)
+        any_house.clock.advance(3 * 3600)
+        with any_house.faults.corrupt(kind=LETTERS, keys=["bad"]):
+            assert await queue.requeues.requeue_exhausted() == 1
         assert await queue.requeues.requeue_exhausted() == 1
 
     async def test_what_is_never_to_be_retried_is_left(self, any_house: House) -> None:
