@@ -16,6 +16,7 @@ from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.encryption import Encryption
 from mahavishnu.engine.waiting_room import WAITING
+from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.key_renewal import loses_letter, out_of_reach, renew_task, with_letter
@@ -149,6 +150,7 @@ class EncryptionRenewal:
         failed = {getattr(problem, "key", name): str(problem) for problem in page.corrupt}
         fresh: list[Any] = []
         for record in await self._of_namespace(page.items, namespace, failed):
+            await SystemClock().sleep(0)  # others have their turn: large payloads take a while each
             try:
                 renewed = await _changed(place.change, record)
             except (CannotRestore, CorruptRecord) as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +28,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import STORED, TASKS
-from mahavishnu.testing import Faults, FaultyStore
+from mahavishnu.testing import Faults, FaultyStore, turn
 from tests.strategies import awkward_texts, objects
 from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
 from tests.unit.core.test_permissions import client
@@ -281,6 +282,26 @@ async def test_what_cannot_be_renewed_is_named_and_its_neighbours_are_renewed(ho
     assert "is encrypted with key 'k2'" in done.failed["charge:B-2"]
     assert "was refused" in done.failed["charge:C-3"]
     assert (await queue.encryption.renew_all(dry_run=False)).changed == 1
+
+
+async def test_others_have_their_turn_while_a_lot_is_renewed(house: House) -> None:
+    app = house.app(**settings("k1"))
+    shop = Shop(app)
+    for order in range(20):
+        await shop.fail(f"A-{order}")
+    await open_letters(app)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await turn()
+            turns += 1
+
+    other = asyncio.create_task(others())
+    lot = await queue_of(app).encryption.renew(after="letters ")
+    other.cancel()
+    assert lot.looked_at == 20 and turns >= 5
 
 
 async def test_what_no_lot_reaches_is_named_also_where_a_month_is_detached_in_between(any_house: House) -> None:
