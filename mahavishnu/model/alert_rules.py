@@ -100,33 +100,34 @@ class AlertRules:
 class RuleReport:
     """A rule as it is set: when people are told, whether they are, by which channels, and how many alerts it has now.
 
-    `path` is the page of the console to look at, and `runbook` the one that says what to do, where there is one.
+    `holding` is None for who sees a part of the letters. `path` is the page of the console to look at, and `runbook`
+    the one that says what to do, where there is one.
     """
 
     rule: str
     about: str
     is_on: bool
     channels: tuple[str, ...]
-    holding: int
+    holding: int | None
     path: str
     runbook: str | None
 
 
-def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]]) -> tuple[RuleReport, ...]:
-    """All rules that there are, also those that are switched off; `holding` are the reasons of each alert that holds.
+def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]] | None) -> tuple[RuleReport, ...]:
+    """All rules, also those that are switched off; `holding` are the reasons of each alert that holds, if known.
 
     >>> report = report_rules(AlertRules(log=True), [("growth", "age")])
     >>> [(each.rule, each.holding) for each in report if each.holding], report[0].is_on
     ([('growth', 1), ('age', 1)], False)
     """
-    alerts = [frozenset(reasons) for reasons in holding]
+    alerts = None if holding is None else [frozenset(reasons) for reasons in holding]
     return tuple(
         RuleReport(
             reason.value,
             about,
             reason in rules.reasons and bool(channels := _channels_for(reason, rules)),
             channels if reason in rules.reasons else (),
-            sum(reason.value in reasons for reasons in alerts),
+            None if alerts is None else sum(reason.value in reasons for reasons in alerts),
             path,
             runbook_path([reason]),
         )

@@ -42,6 +42,7 @@ class AlertsView:
     rules: Sequence[RuleReport] | None
     muted: Sequence[GroupView] | None
     channels: Sequence[str]
+    is_whole: bool = True  #: whether who looks sees all letters, which alerts are about
 
     @property
     def holding(self) -> Sequence[Alert]:
@@ -66,6 +67,8 @@ class AlertsView:
     @property
     def headline(self) -> str:
         """Whether people are told of anything."""
+        if not self.is_whole:
+            return "Alerts are told to who sees the whole namespace"
         if self.alerts is None:
             return "Which alerts hold is not known now"
         if not self.holding:
@@ -89,4 +92,6 @@ async def _read(dlq: DeadLetterQueue) -> AlertsView:
         read_or_none(dlq.alerts.rules()),
         read_or_none(dlq.groups.list(on_hold=True, quiet=True, limit=MOST_MUTED)),
     )
-    return AlertsView(alerts, rules, None if muted is None else muted.items, dlq.context.alert_rules.channels)
+    context = dlq.context
+    channels, is_whole = context.alert_rules.channels, context.sees_whole_namespace
+    return AlertsView(alerts, rules, None if muted is None else muted.items, channels, is_whole)

@@ -51,7 +51,7 @@ class RuleLine(ResponseModel):
     about: str
     is_on: bool
     channels: list[str]
-    holding: int
+    holding: int | None
     path: str
     runbook: str | None
 
@@ -71,13 +71,19 @@ class ChannelAnswer(ResponseModel):
 
 @router.get("", response_model=list[AlertLine], summary="What people are told of now", name="list")
 async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Response:
-    """The alerts that hold, the latest first; with `resolved` also those that are over."""
+    """The alerts that hold, the latest first; with `resolved` also those that are over.
+
+    They are about whole namespaces: who sees a part of one is told of none.
+    """
     return json_response([each.to_dict() for each in await dlq.alerts.list(resolved=resolved)])
 
 
 @router.get("/rules", response_model=list[RuleLine], summary="When people are told, and by whom", name="rules")
 async def list_rules(dlq: Queue, actor: Viewer) -> Response:
-    """All rules of alerts, also those that are switched off, with how many alerts hold because of each."""
+    """All rules of alerts, also those that are switched off, with how many alerts hold because of each.
+
+    Null for who sees a part of the namespace.
+    """
     return json_response(to_json(await dlq.alerts.rules()))
 
 

@@ -43,7 +43,12 @@ def rules(context: typer.Context, json: AsJson = False) -> None:
             print_json(found)
             return
         rows = [
-            (each["rule"], str(each["holding"]), ", ".join(each["channels"]) or "nobody", each["about"])
+            (
+                each["rule"],
+                "not known" if each["holding"] is None else str(each["holding"]),
+                ", ".join(each["channels"]) or "nobody",
+                each["about"],
+            )
             for each in found
         ]
         print_table(("rule", "alerts", "told to", "holds when"), rows, empty="there is no rule", texts=("holds when",))

@@ -76,16 +76,19 @@ class Alerts:
     async def list(self, *, resolved: bool = False) -> Sequence[Alert]:
         """The alerts that hold, the latest first; with `resolved` also those that are over, as long as they are known.
 
-        Empty where no channel is configured: nobody looks then.
+        Empty where no channel is configured: nobody looks then. They are about all letters of a namespace, so who sees
+        a part of one is told of none.
         """
         await self._context.open()
+        scope = self._context.scope
         where = () if resolved else (Is("phase", _OPEN),)
         found = [each async for each in scan(self._records, Query(where, (Sort("since", descending=True),)))]
-        return [each for each in found if each.name != WATCH]
+        return [each for each in found if each.name != WATCH and (scope is None or scope.covers_whole(each.namespace))]
 
     async def rules(self) -> Sequence[RuleReport]:
         """All rules, with whether people are told by them, how, and how many alerts hold because of each."""
-        return report_rules(self._rules, [each.reasons for each in await self.list()])
+        known = self._context.sees_whole_namespace
+        return report_rules(self._rules, [each.reasons for each in await self.list()] if known else None)
 
     async def test(self, channel: str | None = None) -> Mapping[str, str | None]:
         """Tell one channel, or all that are configured, that this is a test. What each answered; None: it took it.

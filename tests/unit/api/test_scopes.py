@@ -14,6 +14,7 @@ from mahavishnu.api.auth import Limit
 from mahavishnu.api.routes.events import LiveEvent, _is_in
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.errors import NoSuchGroup, PermissionDenied
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.permissions import Permission, Principal, Scope
@@ -51,6 +52,8 @@ async def queue() -> AsyncIterator[DeadLetterQueue]:
         await made.groups.update(letter.fingerprint, by="eve", note="zebranote")
         await made.runs.start("redrive", everything=True, by="eve", reason="zebrareason")
         await made.views.save("zebraview", "adapter:zebraline", by="eve")
+        made.context.alert_rules = AlertRules(log=True, reasons=("first_seen",))
+        assert await made.alerts.run() == 2, "of each group"
         yield made
 
 
@@ -144,6 +147,17 @@ async def test_nothing_outside_of_the_scope_is_shown(
         if str(letter.fingerprint) in answer.text and str(letter.fingerprint) not in path:
             leaks.append((path, "group"))
     assert not leaks, "\n".join(map(str, leaks))
+
+
+async def test_alerts_are_told_to_who_sees_all_that_they_are_about(http: httpx.AsyncClient) -> None:
+    for name, told in (("olga", 2), ("ann", 0), ("nora", 0), ("noel", 0)):
+        for path in ("/api/v1/alerts", "/api/v1/alerts?namespace=*", "/ns/default/api/v1/alerts"):
+            assert len((await http.get(path, headers=of(name))).json()) == told, (name, path)
+        rules = (await http.get("/api/v1/alerts/rules", headers=of(name))).json()
+        assert {each["holding"] for each in rules if each["rule"] == "first_seen"} == {2 if told else None}
+        page = (await http.get("/alerts", headers=of(name, **HTML))).text
+        assert ("Alerts are told to who sees the whole namespace" in page) is (not told)
+        assert "No alert holds" not in page, "that is not known"
 
 
 async def test_who_may_not_view_acts_on_nothing(http: httpx.AsyncClient, queue: DeadLetterQueue) -> None:
