@@ -166,6 +166,16 @@ def has_items(namespace: str, queue: str) -> bool:
     return bool(own and mark) and queue in (name, "")
 
 
+def queue_of_items(inside: str, namespace: str) -> str | None:
+    """The queue of the namespace whose items are `inside` that one; None if they are of another namespace, or none.
+
+    >>> queue_of_items("default@orders", "default"), queue_of_items("default@x@orders", "default")
+    ('orders', None)
+    """
+    own, mark, name = inside.rpartition(OF_QUEUE)
+    return name if mark and own == namespace else None
+
+
 def require_queue_name(name: Any, namespace: str) -> str:
     """The name, if a queue of the namespace can have it. Raises InvalidOption."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):

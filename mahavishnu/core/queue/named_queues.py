@@ -226,6 +226,15 @@ class NamedQueues:
             await self._definitions.require(queue)
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
+    async def names_with_items(self) -> Sequence[str]:
+        """The queues that there are, and those that were deleted and of which items are left that are over.
+
+        Raises StoreError.
+        """
+        await self._context.open()
+        defined = {each.name for each in await self._definitions.list()}
+        return sorted(defined | await self._letters.queues_with_ended_items())
+
     async def maintain(self) -> dict[str, int]:
         """Do what is due: take items from workers that are gone, let expire, and move what died. Whichever process.
 

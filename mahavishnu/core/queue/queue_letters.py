@@ -18,7 +18,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.queue_items import ItemStatus
-from mahavishnu.model.queues import items_namespace
+from mahavishnu.model.queues import items_namespace, queue_of_items
 from mahavishnu.stores.base import Collection, Cursor, Page, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 
@@ -127,6 +127,12 @@ class QueueLetters:
         unsettled = AnyOf((Is("status", (DeadLetterStatus.RETRYING,)), Not(Missing("bound_for"))))
         tally = await self.records.tally(Query((OPEN, unsettled)), ["namespace", "queue"])
         return {queue for namespace, queue in tally.cells if namespace == items_namespace(self.namespace, str(queue))}
+
+    async def queues_with_ended_items(self) -> set[str]:
+        """The queues of which there are items that are over, also those not defined any more."""
+        tally = await self.records.tally(Query((Not(OPEN),)), ["namespace"])
+        queues = (queue_of_items(str(namespace), self.namespace) for (namespace,) in tally.cells)
+        return {queue for queue in queues if queue}
 
     async def change(
         self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter], what: str | None = None, by: str = ""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.log_events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 
@@ -210,15 +210,23 @@ def make_workers(context: QueueContext) -> Workers:
 
 
 async def archive_old(dlq: DeadLetterQueue) -> None:
-    """What retention does now and then, for letters and for the items of each named queue."""
+    """What retention does now and then, for letters and for the items of each named queue, also of a deleted one."""
     from mahavishnu.core.queue.ledger import Ledger
     from mahavishnu.model.queues import items_namespace
+    from mahavishnu.stores.base import is_home_away
 
     await dlq.archive.maintain()
-    for each in await dlq.queues.list():
-        inside = dlq.in_namespace(items_namespace(each.namespace, each.name))
-        await inside.archive.maintain()
-        await Ledger(inside.context).fold()
+    if is_home_away(dlq.store):
+        return
+    for name in await dlq.queues.names_with_items():
+        inside = dlq.in_namespace(items_namespace(dlq.context.namespace, name))
+        try:
+            await inside.archive.maintain()
+            await Ledger(inside.context).fold()
+        except StoreUnavailable:
+            raise
+        except MahavishnuError as problem:
+            log.error("what is over in queue %r could not be archived: %s", name, problem)
 
 
 async def add_up_closed(context: QueueContext) -> None:

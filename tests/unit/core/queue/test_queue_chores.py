@@ -7,7 +7,14 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
 from mahavishnu.model import queue_items
-from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchLetter, NoSuchQueue, StoreUnavailable
+from mahavishnu.model.errors import (
+    CorruptRecord,
+    IllegalMove,
+    MahavishnuError,
+    NoSuchLetter,
+    NoSuchQueue,
+    StoreUnavailable,
+)
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
@@ -33,6 +40,34 @@ async def test_items_that_were_done_long_ago_go_to_the_archive(house: House) -> 
     assert archived.copy.task_id == made.id
     numbers = await queue.queues.numbers("q")
     assert (numbers["lifetime_stats"]["retry_success"], numbers["lifetime_stats"]["enqueued_total"]) == (1, 1)
+
+
+async def test_items_of_a_deleted_queue_go_to_the_archive_too(any_house: House) -> None:
+    """And one queue that cannot be archived keeps no other one from it. What waits in a deleted queue stays."""
+    queue = any_house.queue()
+    other = any_house.queue(namespace="default@x")
+    for queues in (queue.queues, other.queues):
+        for name in ("a", "b"):
+            await queues.create(name)
+            done = await queues.produce(name, 1)
+            (lease,) = await queues.lease(name, "w")
+            await queues.complete(name, done.id, lease.token)
+            await queues.produce(name, 2)
+            await queues.delete(name)
+    any_house.clock.advance(31 * 86400)
+
+    async def fail(call: Call) -> None:
+        if "default@a" in str(call.given):
+            raise CorruptRecord("x", "spoiled")
+
+    assert isinstance(queue.store, FaultyStore)
+    with queue.store.faults.before("find", fail, kind=LETTERS):
+        await archive_old(queue)
+    assert [len((await queue.in_namespace(f"default@{name}").archive.list()).items) for name in "ab"] == [0, 1]
+    await archive_old(queue)
+    assert [len((await queue.in_namespace(f"default@{name}").archive.list()).items) for name in "ab"] == [1, 1]
+    assert [(await queue.queues.numbers(name))["queue_size"] for name in "ab"] == [1, 1]
+    assert (await other.in_namespace("default@x@a").archive.list()).items == []
 
 
 async def test_a_worker_looks_after_queues(house: House) -> None:
