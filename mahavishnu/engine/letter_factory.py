@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -212,8 +213,15 @@ class LetterFactory:
         patterns = (*self.secret_keys, *request.redact)
         if not patterns:
             return []
+        from mahavishnu.model.typed_json import plain_text  # who masks nothing does not wait for it
+
         hidden = partial(is_secret, patterns=patterns)
-        return [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)]
+        found = [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)]
+        if plain_text(request.task) is None:  # what stands inside of objects is found once they are written
+            with suppress(Exception):  # code of the user's types: it has written them before
+                written = write_values(request, type_label, self.value_kinds).payload
+                found += texts_under(written.shared_value, hidden)
+        return found
 
     def mask_error(self, text: str, task: TaskRecord, request: LetterRequest | None = None) -> str:
         """The text of an error of a lifecycle task without values that a letter of it hides. Never raises.

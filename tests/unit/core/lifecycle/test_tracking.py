@@ -37,6 +37,12 @@ class Receipt:
     tags: set[str] = field(default_factory=set)
 
 
+@dataclass
+class Card:
+    number: str
+    until: date
+
+
 class Shop:
     """An app of one process with a workflow of five steps. What they do outside is in `effects`, which all share."""
 
@@ -642,14 +648,14 @@ async def test_errors_of_tasks_quote_nothing_that_letters_hide(any_house: House,
     app.dlq.domain_events.subscribe(told.append)
 
     @app.workflow("pay", key="order", track=True)
-    async def pay(order: str, card: str) -> None:
+    async def pay(order: str, card: Card) -> None:
         await app.lifecycle.step("charge", charge, card)
 
-    async def charge(card: str) -> None:
-        raise ConnectionError(f"{card} was declined")
+    async def charge(card: Card) -> None:
+        raise ConnectionError(f"{card.number} was declined")
 
     with pytest.raises(ConnectionError, match=secret):
-        await pay("A-1", secret)
+        await pay("A-1", Card(secret, date(2027, 1, 31)))
     assert app.dlq_integration is not None
     await app.dlq_integration.finish()
     await app.dlq.retry_task("pay:A-1")
@@ -662,5 +668,6 @@ async def test_errors_of_tasks_quote_nothing_that_letters_hide(any_house: House,
     assert all("***" in str(task.last_error) for task in tasks)
     for letter in await app.dlq.list_tasks():
         assert secret not in LETTERS.document(letter) and "***" in repr(letter.labels.value["lifecycle"])
+    await app.dlq.context.events.flush()
     told_of = repr([(event.name, event.payload.value) for event in told])
     assert "*** was declined" in told_of and secret not in told_of
