@@ -7,7 +7,7 @@ is made, and `finish` makes those that were never made because a process died.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.paging import scan_readable
 from mahavishnu.model import lifecycle, task_moves
-from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError
+from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
@@ -27,7 +27,7 @@ from mahavishnu.model.letter_parts import (
     RequeueOutcome,
     ResolutionStatus,
 )
-from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
 from mahavishnu.model.task_letters import (
     came_back_by,
     follow_requeue,
@@ -40,7 +40,8 @@ from mahavishnu.model.task_letters import (
 )
 from mahavishnu.model.task_states import ACTIVE, TaskState
 from mahavishnu.model.tasks import TaskRecord, Transition
-from mahavishnu.stores.base import get_one, update_with_retry
+from mahavishnu.stores.base import Collection, get_one, update_with_retry
+from mahavishnu.stores.kind import T
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
@@ -241,59 +242,71 @@ class HandOver:
 
     async def _finish_letters(self) -> int:
         """Letters of tasks that were moved to `error` for one."""
-        now, made = self._context.clock.now(), 0
+        now = self._context.clock.now()
         where = (
             Is("state", (TaskState.ERROR,)),
             Between("state_entered_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
         )
-        async for task in scan_readable(self._lifecycle.tasks, Query(where)):
-            detail = _mark_of(task)
-            letter = await self.find_letter(task) if detail is not None else None
-            if detail is not None and (letter is None or came_back_by(task, letter)):
-                notes, reason = detail.get("notes"), DlqReason(detail[MARK])
-                await self._make_letter(task, notes, str(detail.get("by")), reason, None)
-                made += 1
-        return made
+        return await self._finish_each(self._lifecycle.tasks, where, self._finish_letter)
+
+    async def _finish_letter(self, task: TaskRecord) -> int:
+        detail = _mark_of(task)
+        letter = await self.find_letter(task) if detail is not None else None
+        if detail is None or not (letter is None or came_back_by(task, letter)):
+            return 0
+        await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
+        return 1
 
     async def _finish_requeues(self) -> int:
         """Tasks in `error` of which the letter was requeued."""
-        done = 0
         where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
-        async for letter in scan_readable(self._context.letters, Query(where)):
-            before = self._lifecycle.moved
-            await self.follow(letter)
-            done += self._lifecycle.moved - before
-        return done
+        return await self._finish_each(self._context.letters, where, self._finish_requeue)
+
+    async def _finish_requeue(self, letter: DeadLetter) -> int:
+        before = self._lifecycle.moved
+        await self.follow(letter)
+        return self._lifecycle.moved - before
 
     async def _finish_open_letters(self) -> int:
         """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between.
 
         And letters of tasks that are complete, as long as no worker runs the letter and finds that out.
         """
-        done, now = 0, self._context.clock.now()
+        now = self._context.clock.now()
         where = (
             Is("resolution_status", (ResolutionStatus.PENDING,)),
             Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
             Not(Missing("original_state")),
             Between("updated_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
         )
-        async for found in scan_readable(self._context.letters, Query(where)):
-            task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
-            if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
-                done += await self.close(task) is not None
-            if (
-                task is None
-                or task.state not in ACTIVE
-                or task.run is None
-                or found.labels.member("detector") is not None
-            ):
-                continue  # of what hung, the task failed first; or it has a letter beside, and goes on
-            letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
-            if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
-                continue
-            before = self._lifecycle.moved
-            await self._lifecycle.change(task.task_id, partial(self._failed, task), known=task)
-            done += self._lifecycle.moved - before
+        return await self._finish_each(self._context.letters, where, self._finish_open_letter)
+
+    async def _finish_open_letter(self, found: DeadLetter) -> int:
+        done = 0
+        task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
+        if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
+            done += await self.close(task) is not None
+        if task is None or task.state not in ACTIVE or task.run is None or found.labels.member("detector") is not None:
+            return done  # of what hung, the task failed first; or it has a letter beside, and goes on
+        letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
+        if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
+            return done
+        before = self._lifecycle.moved
+        await self._lifecycle.change(task.task_id, partial(self._failed, task), known=task)
+        return done + self._lifecycle.moved - before
+
+    async def _finish_each(
+        self, records: Collection[T], where: Sequence[Condition], finish: Callable[[T], Awaitable[int]]
+    ) -> int:
+        """Finish what was found, one after the other; what cannot be finished keeps no other one from it."""
+        done = 0
+        async for record in scan_readable(records, Query(tuple(where))):
+            try:
+                done += await finish(record)
+            except StoreUnavailable:
+                raise
+            except MahavishnuError as problem:
+                log.warning("the hand-over of %s is not finished: %s", record.key, problem)
         return done
 
     def _failed(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:

@@ -354,3 +354,16 @@ async def test_a_task_that_cannot_be_read_hides_no_other_that_is_ready(house: Ho
     ids = [(await app.lifecycle.create("pay", number)).task_id for number in range(2)]
     with house.faults.corrupt(kind=TASKS, keys=[ids[0]]):
         assert [task.task_id for task in await app.lifecycle.next_ready_tasks()] == [ids[1]]
+
+
+async def test_a_letter_that_the_store_refuses_keeps_no_other_from_being_made(house: House) -> None:
+    app, dying = house.app(), house.app()
+    ids = [(await app.lifecycle.create("pay", number)).task_id for number in range(2)]
+    dying.dlq.store.faults.unavailable("write", kind=LETTERS)  # type: ignore[attr-defined]
+    for each in ids:
+        with contextlib.suppress(StoreUnavailable):
+            await dying.lifecycle.move_to_dlq(each)
+    house.clock.advance(60)
+    with house.faults.item_failed("write", keys=[ids[0]], kind=LETTERS):
+        assert await app.lifecycle.handover.finish() == 1
+    assert await app.lifecycle.handover.finish() == 1
