@@ -224,12 +224,12 @@ class QueueViews:
 
 async def get_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
     """The queue that this API serves, for letters of the namespace that the request names; `*` for all."""
-    queue = await get_own_queue(request)
     if namespace is None:
-        return queue
+        return await get_own_queue(request)
     if len(request.query_params.getlist("namespace")) > 1:
         raise InvalidInput("this is about one namespace, or about all of them: name one, or '*'")
-    return queue.in_namespace(namespace)
+    views: QueueViews = request.app.state.views
+    return views.of(request.scope["actor"], namespace)
 
 
 def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mahavishnu.core.queue.search import COUNTS_LAST
 from tests.unit.api.conftest import ApiHarness
 
 
@@ -80,3 +81,17 @@ async def test_what_can_be_written_next(kept: ApiHarness) -> None:
     names = (await kept.get("/query/suggest", params={"text": "sta is:open", "position": 3})).json()
     assert (names["start"], names["end"], names["items"][0]["text"]) == (0, 3, "status:")
     assert (await kept.get("/query/suggest")).json()["items"][0]["text"] == "is:"
+
+
+async def test_values_of_another_namespace_are_counted_as_seldom(api: ApiHarness) -> None:
+    async def counted() -> list[int]:
+        found = await api.get("/query/suggest", params={"text": "adapter:", "namespace": "eu"})
+        return [each["letters"] for each in found.json()["items"]]
+
+    eu = api.dlq.in_namespace("eu")
+    await eu.enqueue("order-1", {}, [], "declined", adapter="orders")
+    assert await counted() == [1]
+    await eu.enqueue("order-2", {}, [], "declined", adapter="orders")
+    assert await counted() == [1]
+    api.clock.advance(COUNTS_LAST.total_seconds())
+    assert await counted() == [2]
