@@ -105,7 +105,10 @@ class EventLog:
         results = await self.events.write(numbered)
         lost = [event.key for event, result in zip(numbered, results, strict=True) if result is None]
         there = dict(zip(lost, await self.events.get(lost) if lost else (), strict=True))
+        # A number that was free because its event is removed is one that readers have passed. It is noted before that.
+        removed = await self._removed()
         left: list[_Appended] = []
+        passed: list[DomainEvent] = []
         for each, event, result in zip(batch, numbered, results, strict=True):
             # the answer to an earlier try may have been lost: then it is there itself
             stored = there[event.key] if result is None else result
@@ -113,10 +116,16 @@ class EventLog:
                 if not each.future.done():
                     each.future.set_exception(result)
             elif isinstance(stored, DomainEvent) and stored.event_id == event.event_id:
-                resolve(each.future, stored)
+                if stored.number > removed:
+                    resolve(each.future, stored)
+                else:
+                    passed.append(stored)
+                    left.append(each)
             else:
                 left.append(each)
-        if not lost:
+        if passed:
+            await self.events.remove(passed)
+        elif not lost:
             self._last = numbered[-1].number
         return left
 

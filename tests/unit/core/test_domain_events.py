@@ -19,6 +19,7 @@ from mahavishnu.engine.event_log import HOLE_SECONDS
 from mahavishnu.model.domain_events import DomainEvent, EventRules, event_key
 from mahavishnu.model.errors import InvalidInput, ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
+from mahavishnu.stores.source_kinds import EVENTS
 from tests.unit.queues import House
 
 
@@ -269,6 +270,34 @@ async def test_old_events_are_removed_and_numbers_go_on(any_house: House) -> Non
     assert done.event is not None
     assert done.event.number == 4, "who has acknowledged 2 must not miss it"
     assert [event.number for event in (await other.read(consumer="billing")).events] == [4]
+
+
+@pytest.mark.parametrize("moment", ["before", "at its write"])
+async def test_no_number_of_a_removed_event_is_given_again(any_house: House, moment: str) -> None:
+    """Who has published nothing for long knows an old number: readers have passed what it would get."""
+    rules = EventRules(acknowledged_days=0)
+    seldom, busy = (any_house.queue(events=rules) for _ in range(2))
+    await events_of(seldom).publish("first", mode="durable")
+
+    async def go_on(call: object = None) -> None:
+        for number in range(3):
+            await events_of(busy).publish(f"e{number}", mode="durable")
+        page = await events_of(busy).read(consumer="a")
+        assert page.next == 4
+        await events_of(busy).acknowledge("a", page.next)
+        assert await events_of(busy).remove_old() == 4
+
+    if moment == "before":
+        await go_on()
+    else:
+        seldom.store.faults.before("write", go_on, kind=EVENTS, times=1)  # type: ignore[attr-defined]
+    done = await events_of(seldom).publish("late", mode="durable")
+    assert done.stored
+    (event,) = (await events_of(busy).read(consumer="a")).events
+    assert (event.name, event.number) == ("late", 5)
+    assert done.event == event
+    stored = events_of(busy).log.events
+    assert [each.number for each in (await stored.find(Query())).items] == [5]
 
 
 async def test_nothing_is_stored_while_the_store_is_away_and_reading_says_so(house: House) -> None:
