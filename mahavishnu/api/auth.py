@@ -69,6 +69,9 @@ class Actor:
         return cls(principal.name, Role.OPERATOR if acts else Role.VIEWER, principal)
 
 
+NOBODY = Actor("anybody", Role.NOBODY)  # who has not said who they are
+
+
 @dataclass(frozen=True)
 class Limit:
     """What somebody may do less than their role, and what they see: None means all."""

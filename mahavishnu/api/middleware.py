@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Access, Actor, Role, audience_of, is_foreign_request
+from mahavishnu.api.auth import NOBODY, Access, Actor, Role, audience_of, is_foreign_request
 from mahavishnu.api.browser_requests import form_value, is_from_other_site
 from mahavishnu.api.errors import problem, problem_for
 from mahavishnu.api.proxies import AmbiguousUser
@@ -151,7 +151,7 @@ class ApiMiddleware:
                 "send a token that the server knows as Authorization: Bearer …",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        scope["actor"] = actor or Actor("anybody", Role.NOBODY)
+        scope["actor"] = actor or NOBODY
         return None
 
     def _believe_proxy(self, scope: Scope, headers: Headers) -> tuple[str, Sequence[str]] | None:

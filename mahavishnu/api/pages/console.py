@@ -21,7 +21,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Role, audience_of, get_own_queue
+from mahavishnu.api.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
@@ -112,7 +112,7 @@ class Console:
         A view that is made of nothing but what was `recent`ly read becomes a text once for all who see the same.
         """
         said = self._take_said(request)
-        actor: Actor = request.scope.get("actor") or Actor("anybody", Role.NOBODY)
+        actor: Actor = request.scope.get("actor") or NOBODY
         known = actor.role >= Role.VIEWER
         health = await self._dlq.health() if known else None
         frame = Frame(

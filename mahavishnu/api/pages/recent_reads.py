@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from mahavishnu.api.auth import NOBODY, Role
 from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.model.clock import Clock, SystemClock
 
@@ -139,7 +140,10 @@ class RecentReads:
 
 
 class ForgetAfterChanges:
-    """Around all of the server: whoever has changed something here sees it on the next page."""
+    """Around all of the server: whoever has changed something here sees it on the next page.
+
+    Who is not known changes nothing, and so cannot make others wait for what has to be read again.
+    """
 
     def __init__(self, app: App, *, reads: RecentReads) -> None:
         self._app, self._reads = app, reads
@@ -150,7 +154,7 @@ class ForgetAfterChanges:
             return
 
         async def send_after(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and scope.get("actor", NOBODY).role > Role.NOBODY:
                 self._reads.forget()
             await send(message)
 

@@ -177,6 +177,20 @@ async def test_what_somebody_has_done_is_on_their_next_page(guarded_api: ApiHarn
     assert "wf_1" not in await read(guarded_api, "/letters", "operator")
 
 
+async def test_who_is_not_known_makes_nobody_wait(guarded_api: ApiHarness) -> None:
+    """What is kept for those who look stays, whatever a stranger sends; a change that is refused makes it be read."""
+    recent = guarded_api.client._transport.app.state.console.recent  # type: ignore[attr-defined]
+    await read(guarded_api, "/letters", "operator")
+    kept = {**recent._kept}
+    for path in ("/login", "/letters/x/resolve", "/api/v1/dlq", "/nothing"):
+        for sent in ({"data": {"token": "guess"}}, {"content": b"\xff"}):
+            answer = await guarded_api.client.post(path, headers=HTML, **sent)
+            assert answer.status_code in (303, 401, 403, 422, 429)
+    assert recent._kept == kept
+    refused = await guarded_api.client.post("/api/v1/dlq/x/resolve", json={}, headers=bearer("operator"))
+    assert refused.status_code == 404 and not recent._kept
+
+
 async def test_what_somebody_has_done_at_one_server_is_on_their_next_page_of_another() -> None:
     """Behind a proxy; what the other one has read a moment ago is for everybody else."""
     store = MemoryStore()
