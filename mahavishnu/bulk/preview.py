@@ -104,7 +104,7 @@ class _Preview:
         self.samples: list[DeadLetter] = []
         self.changes: list[SampleChange] = []
         self.unknown_paths = list(patch_paths(run.patch.value)) if run.patch is not None else []
-        self._letters, self._clock = context.letters, context.clock
+        self._letters, self._clock, self._sees_payloads = context.letters, context.clock, context.sees_payloads
         self._run = run
 
     async def read(self, found: Iterable[DeadLetter]) -> None:
@@ -134,7 +134,8 @@ class _Preview:
         if eligible:
             only = f"letter {self.samples[0].key!r} has no"
             which = only if eligible == 1 else f"none of the {eligible} letters has"
-            refuse_unknown_paths(self.unknown_paths, [letter.task for letter in self.samples], which)
+            seen = [letter.task for letter in self.samples] if self._sees_payloads else ()
+            refuse_unknown_paths(self.unknown_paths, seen, which)
 
     async def count(self, example: DeadLetter) -> None:
         """Try the verb on one letter of each state, and count the letters in these states.

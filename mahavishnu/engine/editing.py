@@ -34,6 +34,7 @@ def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: date
         backoffs=context.backoffs,
         check=context.letter_factory.check_size,
         kinds=context.value_kinds,
+        names_places=context.sees_payloads,
     )
     return encryption.encrypt_letter(edited, letter)
 

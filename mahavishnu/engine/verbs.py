@@ -165,8 +165,11 @@ def apply_edit(
     backoffs: BackoffRegistry = backoff.DEFAULT,
     check: Callable[[DeadLetter], object] = lambda letter: None,
     kinds: Sequence[ValueKind] = (),
+    names_places: bool = True,
 ) -> DeadLetter:
     """The letter as the edit makes it; `check` may raise for a task that is too large.
+
+    `names_places`: who edits sees the task, and is told which place may have been meant.
 
     Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be, also for one that
     is not of the kind that the task has there, and for a place of the patch that the task does not have.
@@ -179,7 +182,7 @@ def apply_edit(
     after = lifecycle.edit(letter, now=now, backoffs=backoffs, **fields)
     if edit.patch is not None and not edit.create:
         unknown = [path for path in patch_paths(edit.patch.value) if not has_path(letter.task, path)]
-        refuse_unknown_paths(unknown, [letter.task], f"letter {letter.key!r} has no")
+        refuse_unknown_paths(unknown, [letter.task] if names_places else (), f"letter {letter.key!r} has no")
     if edit.task:
         check(after)
     return lifecycle.redrive(after, now=now) if edit.redrive else after

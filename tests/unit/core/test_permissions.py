@@ -15,7 +15,7 @@ from mahavishnu.api import Access, create_app
 from mahavishnu.api.auth import Limit
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchQueue, PermissionDenied
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, NoSuchQueue, PermissionDenied
 from mahavishnu.model.permissions import (
     ACT_PERMISSIONS,
     HIDDEN,
@@ -472,3 +472,23 @@ async def test_the_numbers_of_a_queue_are_told_to_who_sees_it(any_house: House) 
     ):
         numbers = await queue.for_actor(Principal.of_role("ann", "viewer", scope)).queues.numbers("orders")
         assert (numbers["queue_size"], numbers["lifetime_stats"].get("enqueued_total")) == (size, ever)
+
+
+async def test_a_misspelled_place_is_told_the_right_one_to_who_sees_payloads(house: House) -> None:
+    """Names in a task may be values, too: of customers, of files."""
+    queue = house.queue()
+    await fill(queue)
+    may = {Permission.VIEW, Permission.EDIT, Permission.RETRY}
+    blind = queue.for_actor(Principal("bea", frozenset(may)))
+    sees = queue.for_actor(Principal("ann", frozenset(may | {Permission.VIEW_PAYLOAD})))
+    for who, told in ((blind, False), (sees, True)):
+        for patch in ({"secreet": 1}, {"other": 1}):
+            for attempt in (
+                who.letters.edit("o-1", patch=patch, by="x"),
+                who.runs.start("edit", everything=True, patch=patch, by="x"),
+            ):
+                with pytest.raises(InvalidInput, match="create=True") as refused:
+                    await attempt
+                assert ("/task/secret" in str(refused.value).replace("/task/secreet", "")) is told
+        preview = await who.runs.preview("edit", everything=True, patch={"secreet": 1})
+        assert ("did you mean" in str(preview.refused)) is told
