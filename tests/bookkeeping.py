@@ -157,7 +157,9 @@ async def check(
     archived = await archived_letters(dlq)
     for entry_id, letters in archived.items():
         found.archived += 1
-        found.duplicates += [f"{entry_id} is in the archive {len(letters)} times"] if len(letters) > 1 else []
+        if len(letters) > 1:
+            where = await archived_places(dlq, entry_id)
+            found.duplicates.append(f"{entry_id} is in the archive {len(letters)} times: {'; '.join(where)}")
         for each in letters:
             alive |= {each.entry_id, *each.absorbed, *each.merged}
     for kind in (LETTERS, HISTORY, WAITING):
@@ -232,6 +234,22 @@ async def archived_letters(dlq: DeadLetterQueue) -> dict[str, list[DeadLetter]]:
         for each in () if case.letter.entry_id in succeeded else case.former:
             former.setdefault(each.entry_id, []).append(each)
     return former | letters
+
+
+async def archived_places(dlq: DeadLetterQueue, entry_id: str) -> list[str]:
+    """The copies in the archive that have this letter, or have it as a former one: whose they are, and its state."""
+    found, after = list[str](), None
+    while True:
+        page = await dlq.archive.list(1000, after)
+        for line in page.items:
+            case = read_case(line)
+            for each, what in ((case.letter, "letter"), *((former, "former") for former in case.former)):
+                if each.entry_id == entry_id:
+                    own = f"{line.partition} {case.letter.key} {case.letter.entry_id} of {case.letter.generation}"
+                    state = f"{each.status} {each.generation} {state_text(each)}"
+                    found.append(f"{what} {state} in the copy of {own}, moved at {case.line.copy.archived_at}")
+        if (after := page.next) is None:
+            return found
 
 
 def is_retired(letter: DeadLetter) -> bool:
