@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -94,8 +95,32 @@ class ArchivedLetter:
         Of the same state of the letter it keeps what only the earlier one has: its maker may let the letter leave.
         Raises CorruptRecord where it cannot be known what that is.
         """
+        return self._over(there, keeps=self.letter == there.letter)
+
+    def over_alone(self, there: ArchivedLetter, only_there: Names[str] = ()) -> ArchivedLetter:
+        """The same for a former letter that goes by itself: a copy of a later state of it stays as it is.
+
+        Of the letters that it succeeded itself, the copy has those that the earlier copy has and that are `only_there`,
+        by their entry ids. That one has others if it was taken out of the archive since: they are in the history, or
+        have copies of their own.
+        """
+        kept = there.with_former(only_there)
+        if there.is_intact() and there.read_letter().updated_at > self.read_letter().updated_at:
+            return kept
+        return self._over(kept, keeps=self.letter == kept.letter or bool(kept.former))
+
+    def with_former(self, entry_ids: Names[str]) -> ArchivedLetter:
+        """This copy with these former letters of those that it has, and no others. Raises CorruptRecord."""
+        if not self.former:
+            return self
+        self.require_intact()
+        pairs = zip(self.former, self.read_former(), strict=True)
+        former = tuple(text for text, each in pairs if each.entry_id in entry_ids)
+        return replace(self, former=former, checksum=checksum_of(self.letter, former, self.revisions))
+
+    def _over(self, there: ArchivedLetter, *, keeps: bool) -> ArchivedLetter:
         former, revisions = self.former, self.revisions
-        if self.letter == there.letter and {*there.former, *there.revisions} - {*former, *revisions}:
+        if keeps and {*there.former, *there.revisions} - {*former, *revisions}:
             there.require_intact()
             own = {each.entry_id for each in self.read_former()} if there.former else set()
             pairs = zip(there.former, there.read_former(), strict=True)
@@ -104,16 +129,6 @@ class ArchivedLetter:
         checksum = checksum_of(self.letter, former, revisions)
         made = replace(self, former=former, revisions=revisions, checksum=checksum, version=there.version)
         return replace(made, export=there.export if made.has_same_content(there) else None)
-
-    def over_alone(self, there: ArchivedLetter) -> ArchivedLetter:
-        """The same for a former letter that goes by itself: a copy of a later state of it stays as it is.
-
-        Of what it succeeded itself, an earlier copy has nothing to be kept: it was taken out of the archive since, so
-        that this is in the history, or has copies of its own.
-        """
-        if there.is_intact() and there.read_letter().updated_at > self.read_letter().updated_at:
-            return there
-        return self.over(replace(there, former=()))
 
     def is_intact(self) -> bool:
         """Whether what it holds is what was put into it."""

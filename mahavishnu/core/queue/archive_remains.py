@@ -5,9 +5,10 @@ It is removed after its letter has left, and whoever comes next goes on where a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection as Names
+from collections.abc import Iterable, Mapping, Sequence
 
-from mahavishnu.core.queue.archive_moves import letter_key
+from mahavishnu.core.queue.archive_moves import ArchiveMove, letter_key
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
@@ -85,14 +86,47 @@ class ArchiveRemains:
         await forget_revisions(self._revisions, self._history, done)
         await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in done])
 
+    async def keep_what_copies_have(self, moves: Sequence[ArchiveMove]) -> None:
+        """Add to these letters what only copies of their former ones have: those are removed when the letters leave.
+
+        A former letter has such a copy if it was archived itself, and whoever succeeds a letter wrote it into the
+        history after that.
+        """
+        of = {each.entry_id: move for move in moves for each in move.former}
+        found = await self._places.find_copies(list(of), unreadable={})
+        copies = [copy for own in found.values() for copy in own if copy.former]
+        only_there = await self.find_only_in(copies)
+        for copy in copies:
+            if _former_in(copy, {}) is None:
+                continue
+            move, known = of[copy.entry_id], {each.entry_id for each in of[copy.entry_id].former}
+            added = [each for each in copy.read_former() if each.entry_id in only_there - known]
+            move.former = sorted([*move.former, *added], key=lambda each: each.created_at, reverse=True)
+            names = {each.entry_id for each in added}
+            move.revisions = [*move.revisions, *(each for each in copy.read_revisions() if each.entry_id in names)]
+
+    async def find_only_in(self, copies: Iterable[ArchivedLetter]) -> set[str]:
+        """The former letters that these copies have, and neither the history nor copies of their own."""
+        names = list({entry_id for copy in copies if copy.former for entry_id in _former_in(copy, {}) or ()})
+        there = await self._history.get(names) if names else []  # first: who takes one from there has copied it
+        names = [name for name, each in zip(names, there, strict=True) if each is None]
+        found = await self._places.find_copies(names, unreadable={})
+        return {*names} - {copy.entry_id for own in found.values() for copy in own}
+
     async def _remove_copies(self, former: Mapping[str, str], tombstones: Sequence[DeadLetter]) -> None:
         """Remove the copies that former letters have of their own, where their successors are away."""
         own = {letter.entry_id for letter in tombstones}
         found = await self._places.find_copies([each for each in former if each not in own], unreadable={})
         away = await self._which_are_away(tombstones) if found else set()
         for partition, copies in found.items():
-            if useless := [copy for copy in copies if former[copy.entry_id] in away]:
-                await self._places.letters(partition).remove(useless)
+            await self._discard(partition, [copy for copy in copies if former[copy.entry_id] in away], former)
+
+    async def _discard(self, partition: str, copies: Sequence[ArchivedLetter], kept: Names[str]) -> None:
+        """Remove the copies, but for those with former letters that are nowhere else and not `kept` either."""
+        only_there = await self.find_only_in(copies) - {*kept}
+        useless = [copy for copy in copies if not (only_there and only_there.intersection(_former_in(copy, {}) or ()))]
+        if useless:
+            await self._places.letters(partition).remove(useless)
 
     async def _which_are_away(self, tombstones: Sequence[DeadLetter]) -> set[str]:
         """The entry ids of those that nobody has changed, or whose key another letter has: they cannot be restored."""
@@ -126,12 +160,13 @@ class ArchiveRemains:
             elif entries := [one for one in at_key.absorbed if one != each.entry_id and one not in each.absorbed]:
                 later[each.entry_id] = entries, at_key
         found = await self._places.find_copies(list(later), unreadable={})
-        archived = {
-            name for name, (entries, at_key) in later.items() if await self._is_in_copies_of(name, entries, at_key)
-        }
+        archived: dict[str, Names[str]] = {}
+        for name, (entries, at_key) in later.items():
+            if own := await self._former_with(name, entries, at_key):
+                archived[name] = own
+        kept = {each for own in archived.values() for each in own}
         for partition, copies in found.items():  # first, as in `remove`
-            if useless := [copy for copy in copies if copy.entry_id in archived]:
-                await self._places.letters(partition).remove(useless)
+            await self._discard(partition, [copy for copy in copies if copy.entry_id in archived], kept)
         removed += [each for each in former if each.entry_id in archived]
         if removed:
             await self._history.remove(removed)
@@ -142,17 +177,17 @@ class ArchiveRemains:
         if at_key is None or at_key.entry_id == entry_id:
             return False
         later = [each for each in (at_key.entry_id, *at_key.absorbed) if each != entry_id]
-        return await self._is_in_copies_of(entry_id, later, at_key)
+        return bool(await self._former_with(entry_id, later, at_key))
 
-    async def _is_in_copies_of(self, entry_id: str, later: Sequence[str], at_key: DeadLetter) -> bool:
-        """Whether the archive has it as a former letter of one of these, of which `at_key` is the latest."""
+    async def _former_with(self, entry_id: str, later: Sequence[str], at_key: DeadLetter) -> Names[str]:
+        """The former letters that the archive has of one of these, it among them; `at_key` is the latest. Or none."""
         former = await self._history.get(later)
         gone = {each for each, old in zip(later, former, strict=True) if is_archived(each, at_key, old is not None)}
         for copies in (await self._places.find_copies(later, unreadable={})).values():
             for copy in copies:
-                if copy.entry_id in gone and entry_id in (_former_in(copy, {}) or ()):
-                    return True
-        return False
+                if copy.entry_id in gone and entry_id in (own := _former_in(copy, {}) or ()):
+                    return own
+        return ()
 
 
 def _former_in(copy: ArchivedLetter, problems: dict[str, str]) -> list[str] | None:

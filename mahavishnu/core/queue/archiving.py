@@ -82,6 +82,7 @@ class Archiving:
                     archived = await self._remains.remove_archived([each for move in moves for each in move.former])
                     for move in moves:
                         move.former = [each for each in move.former if each.entry_id not in archived]
+                    await self._remains.keep_what_copies_have(moves)
                     await self._archive(month, moves)
 
         for query in leaving_queries(self._rules, now, batch_size):
@@ -198,6 +199,8 @@ class Archiving:
             }
 
         async def spare(there: Sequence[ArchivedLetter]) -> set[str]:
+            if former is not None:
+                only_there.update(await self._remains.find_only_in(there))
             restored = {copy.entry_id for copy in there if self._is_restored(copy, letters[copy.entry_id])}
             return restored | await changed()
 
@@ -207,7 +210,12 @@ class Archiving:
         for move in moves:
             move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, now)
         wanted = [move.copy for move in moves if move.copy]
-        over = ArchivedLetter.over if former is None else ArchivedLetter.over_alone
+        only_there = set[str]()
+
+        def over_alone(copy: ArchivedLetter, there: ArchivedLetter) -> ArchivedLetter:
+            return copy.over_alone(there, only_there)
+
+        over = ArchivedLetter.over if former is None else over_alone
         copied = await copy_surely(self._places.letters(partition), wanted, spare, over)
         sure: list[ArchiveMove] = []
         for move in moves:
@@ -245,8 +253,11 @@ class Archiving:
         for move, current, old in zip(lost, there, former, strict=True):
             if isinstance(current, StoreError) or isinstance(old, StoreError) or move.copy is None:
                 continue  # nobody knows; what does not count is not shown either
-            archived = is_archived(move.copy.entry_id, current, old is not None)
-            if not archived or await self._remains.is_in_another(move.copy.entry_id, current):
+            if is_archived(move.copy.entry_id, current, old is not None):
+                is_useless = await self._remains.is_in_another(move.copy.entry_id, current)
+            else:
+                is_useless = not await self._remains.find_only_in([move.copy])
+            if is_useless:
                 unused.append(move.copy)
         if unused:
             await copies.remove(unused)

@@ -42,6 +42,16 @@ async def restore(queue: DeadLetterQueue) -> None:
     await queue.archive.restore("wf")
 
 
+async def succeed_late(queue: DeadLetterQueue) -> None:
+    """A capture that had read the letter before it was archived writes it into the history now, and has lost."""
+    line = next(each for each in (await queue.archive.list(1000)).items if read_case(each).former)
+    await keep_former(queue.store.collection(HISTORY), FormerLetter.of(read_case(line).letter))
+
+
+async def fail_openly(queue: DeadLetterQueue) -> None:
+    await queue.enqueue("wf", {}, [], "boom", max_retries=0)
+
+
 STORIES: dict[str, tuple[list[Act], Act, list[Act]]] = {  # before, who dies at it, and what others do then
     "archive, then it fails again": ([fail, fail], archive, [fail, archive]),
     "restore, then it fails again": ([fail, fail, archive], restore, [fail, archive]),
@@ -53,6 +63,17 @@ STORIES: dict[str, tuple[list[Act], Act, list[Act]]] = {  # before, who dies at 
     ),
     "archive again, then it fails again": ([fail, fail, archive, restore], archive, [fail, archive, fail, archive]),
     "fail after it was restored": ([fail, fail, archive, restore], fail, [archive]),
+    "archive after a late capture": ([fail, fail, archive, fail, succeed_late], archive, [fail, archive]),
+    "archive a former one after a late capture": (
+        [fail, fail, archive, fail_openly, succeed_late],
+        archive,
+        [fail, archive],
+    ),
+    "archive a restored one after a late capture": (
+        [fail, fail, archive, fail, succeed_late, archive, restore],
+        archive,
+        [fail, archive],
+    ),
 }
 
 
@@ -79,10 +100,12 @@ async def test_each_failure_is_in_one_place(tmp_path: Path, story: str, moment: 
     async def prepare(house: House) -> set[str]:
         queue = house.queue(retention=RULES)
         await queue.open()
+        told = set[str]()
         for each in before:
             await each(queue)
             house.clock.advance(1)
-        return set(await places(queue))
+            told |= set(await places(queue))
+        return told
 
     async def die(queue: DeadLetterQueue) -> None:
         queue.context.retention = RULES
