@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from pydantic import Field, ValidationError
 from starlette.requests import Request
@@ -23,6 +24,7 @@ from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 Verb = Literal["redrive", "archive", "resolve", "fail", "cancel"]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
@@ -126,7 +128,9 @@ async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[
     except InvalidInput as problem:
         return await _show(request, dlq, params, f"{problem}", reason or "")
     said = Said(f"{NAMES[params.verb][0]} of {plural(int(form.text('matched') or 0), 'letter')} has begun.")
-    return console_of(request).go(request, f"runs/{run.run_id}", said)
+    namespace = run.namespace or DEFAULT_NAMESPACE  # the query may name another one
+    where = "" if namespace == console_of(request).namespace_of(request) else f"?{urlencode({'namespace': namespace})}"
+    return console_of(request).go(request, f"runs/{run.run_id}{where}", said)
 
 
 async def _show(

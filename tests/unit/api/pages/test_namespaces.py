@@ -149,6 +149,15 @@ async def test_lists_of_all_namespaces_lead_to_each_thing_in_its_own(api: ApiHar
     assert re.search(r'href="runs/[^"?]+\?namespace=eu"', await read(api, "/runs?namespace=*"))
 
 
+async def test_a_run_for_letters_of_another_namespace_is_shown_there(api: ApiHarness) -> None:
+    await fill(api)
+    begun = await post(api, "/selection", verb="resolve", q="namespace:eu", matched="1")
+    assert begun.status_code == 303
+    shown = await read_led(api, str(begun.url.join(begun.headers["location"])))
+    (run,) = (await api.dlq.in_namespace("eu").runs.list()).items
+    assert shown.url.path == f"/ns/eu/runs/{run.run_id}" and "Resolve of 1 letter has begun." in shown.text
+
+
 async def read_led(api: ApiHarness, path: str) -> httpx.Response:
     """The page to which a path leads."""
     shown = await api.client.get(path, headers=HTML, follow_redirects=True)
