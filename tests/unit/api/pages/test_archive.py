@@ -12,7 +12,7 @@ from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.model.tasks import StepRecord
 from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, away, read, require_inert
+from tests.unit.api.pages.reading import EVIL, HTML, away, read, require_inert
 from tests.unit.api.pages.test_acts import post
 
 
@@ -124,3 +124,18 @@ async def test_archived_tasks_are_searched_and_shown_with_their_moves(api: ApiHa
     require_inert(one)
     await read(api, "/archive/tasks/x", status=404)
     await read(api, "/archive/tasks?since=soon", status=422)
+
+
+async def test_a_list_of_all_namespaces_leads_to_each_letter_in_its_own(api: ApiHarness) -> None:
+    eu = api.dlq.in_namespace("eu")
+    await eu.enqueue("wf_eu", {}, [], "connection refused in the eu")
+    await eu.letters.resolve("wf_eu", by="ann")
+    api.clock.advance(timedelta(days=31))
+    await api.dlq.archive.run(dry_run=False)
+    await eu.archive.run(dry_run=False)
+    (line,) = (await eu.archive.search()).items
+    assert f'href="archive/letters/{line.copy.entry_id}?namespace=eu"' in await read(api, "/archive?namespace=*")
+    led = await api.client.get(
+        f"/archive/letters/{line.copy.entry_id}?namespace=eu", headers=HTML, follow_redirects=True
+    )
+    assert led.status_code == 200 and "connection refused in the eu" in led.text
