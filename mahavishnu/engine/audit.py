@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.payload import is_secret, redact
-from mahavishnu.model.clock import Clock, instant
+from mahavishnu.model.clock import Clock, read_instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, PermissionDenied, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
     DELETED_VALUE,
@@ -133,7 +133,7 @@ class AuditLog:
             wanted["subject"] += runs
         where: list[Condition] = [Is(name, values) for name, values in wanted.items()]
         if since is not None or until is not None:
-            where.append(Between("at", at_least=since and instant(since), below=until and instant(until)))
+            where.append(Between("at", at_least=read_instant(since, "since"), below=read_instant(until, "until")))
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         page = await self._entries.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
         entries = await self._seen(page.items)

@@ -82,6 +82,18 @@ def instant(value: datetime) -> datetime:
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
+def read_instant(given: object, name: str) -> datetime | None:
+    """The same for a limit that somebody may give. Raises InvalidInput for anything else than a datetime, by its name.
+
+    >>> read_instant(None, "since")
+    """
+    if given is None:
+        return None
+    if not isinstance(given, datetime):
+        raise InvalidInput(f"{name} is a datetime with a time zone, not {given!r:.80}")
+    return instant(given)
+
+
 def add_time(moment: datetime, time: timedelta) -> datetime:
     """`moment` plus `time`, at most the last instant that there is: a stored date may be as late as that.
 

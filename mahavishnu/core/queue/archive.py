@@ -22,7 +22,7 @@ from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.core.queue.old_records import delete_old_records
 from mahavishnu.core.queue.task_archiving import TaskArchiving
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import read_instant
 from mahavishnu.model.durations import require_days
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter
@@ -153,7 +153,7 @@ class Archive:
         where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         await self._context.open()
-        times = since and instant(since), until and instant(until)
+        times = read_instant(since, "since"), read_instant(until, "until")
         return await ArchiveReader(self._context).find(where, *times, limit, cursor)
 
     async def search_tasks(
@@ -176,7 +176,7 @@ class Archive:
         where = _all_of(task_id=task_id, name=name, state=state)
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         await self._context.open()
-        times = since and instant(since), until and instant(until)
+        times = read_instant(since, "since"), read_instant(until, "until")
         return await search_task_copies(self._context, where, *times, limit, cursor)
 
     async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:

@@ -167,6 +167,8 @@ class QueueMoves:
         Of all items, one that cannot go keeps no other one here: `refused` says why, unless none can go, which raises.
         `degraded` says why there may be items that were not seen.
         """
+        if isinstance(ids, str):
+            raise InvalidInput(f"ids is a list of ids of items, not {ids!r:.80}: write it as [{ids!r:.80}]")
         if to is not None:
             require_persisted(await self.definitions.require(to))
         sent, skipped, degraded = 0, 0, None

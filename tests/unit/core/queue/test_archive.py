@@ -18,6 +18,7 @@ from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,
+    InvalidInput,
     InvalidQuery,
     NoSuchLetter,
     NoSuchPartition,
@@ -414,3 +415,12 @@ async def test_a_redrive_races_a_restore(any_house: House) -> None:
         elif there:
             await queue.archive.restore("wf")
         assert (await letter_of(queue, "wf")).status is DeadLetterStatus.EXHAUSTED
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+async def test_a_time_that_is_none_is_refused_by_its_name(house: House, name: str) -> None:
+    queue = house.queue()
+    given: dict[str, Any] = {name: "2026-01-01"}
+    for search in (queue.archive.search, queue.archive.search_tasks, queue.audit.list):
+        with pytest.raises(InvalidInput, match=f"{name} is a datetime with a time zone, not '2026-01-01'"):
+            await search(**given)

@@ -308,3 +308,10 @@ async def test_a_definition_that_cannot_be_read_stops_no_other_queue(
         assert (await queue.queues.maintain())["recovered"] == 1
     assert "the definition of a queue is left out" in caplog.text
     assert (await queue.queues.maintain())["recovered"] == 1
+
+
+async def test_one_id_is_no_list_of_ids(house: House) -> None:
+    queues = house.queue().queues
+    await queues.create("q")
+    with pytest.raises(InvalidInput, match=r"ids is a list of ids of items, not 'abc': write it as \['abc'\]"):
+        await queues.redrive("q", ids="abc")
