@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -43,6 +44,7 @@ _CLOCK_SKEW = timedelta(seconds=5)  # clocks of other machines may be behind, an
 _MAX_CHANGES = 200  # changes sent after one poll; if there are more, clients are told to read the lists again
 _MAX_QUEUED = 20  # polls whose events are kept for a slow listener
 _MAX_SEEN = 10_000
+_MOST_OTHERS = 50  # namespaces beside the server's own that are polled at a time
 _LETTER = ("task_id", "namespace", "queue", "adapter", "entry_id", "status", "error_category", "fingerprint",
            "retry_count", "priority", "updated_at")  # fmt: skip
 _RUN = ("run_id", "namespace", "verb", "state", "counts", "halted_because", "updated_at")
@@ -107,10 +109,12 @@ class LiveFeed:
         self._cleared = False
 
     def within(self, dlq: DeadLetterQueue) -> LiveFeed:
-        """The feed of the namespace of this queue."""
+        """The feed of the namespace of this queue. Raises HTTPException where it would be one too many to poll."""
         if dlq.namespace == self._dlq.namespace:
             return self
         self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
+        if len(self._others) >= _MOST_OTHERS and dlq.namespace not in self._others:
+            raise HTTPException(503, f"{_MOST_OTHERS} other namespaces are followed live now: close pages of some")
         return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
     async def listen(self, since: datetime | None = None) -> AsyncGenerator[LiveEvents]:

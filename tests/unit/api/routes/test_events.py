@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from mahavishnu.api import Access, create_app
 from mahavishnu.api.routes.events import (
@@ -312,6 +313,25 @@ async def test_a_quiet_stream_gets_a_comment(feed: FeedHarness) -> None:
     for _ in range(round(KEEPALIVE_SECONDS / POLL_SECONDS)):
         await feed.poll()
     assert listener.received == [None]
+
+
+async def test_so_many_other_namespaces_are_polled_at_a_time(
+    feed: FeedHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahavishnu.api.routes.events._MOST_OTHERS", 2)
+    others, listening = [], []
+    for name in ("eu", "us"):
+        others.append(feed.live.within(feed.here.in_namespace(name)))
+        listening.append(asyncio.ensure_future(anext(others[-1].listen())))
+        await turn()
+    with pytest.raises(HTTPException, match="2 other namespaces are followed live now"):
+        feed.live.within(feed.here.in_namespace("asia"))
+    assert feed.live.within(feed.here.in_namespace("us")) is others[1] and feed.live.within(feed.here) is feed.live
+    listening[0].cancel()
+    await asyncio.wait({listening[0]})
+    assert feed.live.within(feed.here.in_namespace("asia")) not in others
+    listening[1].cancel()
+    await asyncio.wait({listening[1]})
 
 
 async def test_close_ends_all_streams(feed: FeedHarness) -> None:
