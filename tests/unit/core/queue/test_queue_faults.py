@@ -261,7 +261,7 @@ async def test_who_leases_while_another_deletes_what_died_gets_the_next_one(hous
     house.clock.advance(100)
     if what == "expired":
         await one.queues.produce("q", "next")
-    store, came = one.store, []
+    store, came = one.store, list[Call]()
     assert isinstance(store, FaultyStore)
 
     async def be_quicker(call: Call) -> None:
