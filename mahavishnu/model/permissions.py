@@ -185,7 +185,7 @@ class Principal:
     def why_not(self, act: str, namespace: str | None = None) -> str | None:
         """Why they may not do something in a namespace, as the audit calls it; None if they may."""
         needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
-        if missing := needed - self.permissions:
+        if missing := (needed | {Permission.VIEW}) - self.permissions:
             has = ", ".join(sorted(self.permissions)) or "none"
             return f"needs the permission {', '.join(sorted(missing))}, and {self.name} has {has}"
         if namespace is not None and not self.scope.covers_namespace(namespace):
