@@ -198,6 +198,15 @@ def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
         yield "dlq_strategy" if settings.dlq_enabled else "dlq_enabled", "failed workflows are not kept"
     if settings.dlq_automatic_policy == "category" and settings.dlq_default_retry_policy != "exponential":
         yield "dlq_default_retry_policy", "only counts for captured failures if dlq_automatic_policy is default"
+    own, mark, queue = settings.dlq_namespace.rpartition("@")
+    if own and mark and queue:
+        yield (
+            "dlq_namespace",
+            (
+                f"items of a queue {queue!r} of an app called {own!r} have this name too, and would be run here as letters: "
+                "choose one without '@'"
+            ),
+        )
     if "*" in settings.redact_keys:
         yield "redact_keys", "'*' masks the whole payload: no letter can be run again as it was"
     file = settings.read_from

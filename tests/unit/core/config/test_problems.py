@@ -87,6 +87,7 @@ def test_a_setting_that_cannot_work_is_a_problem(values: dict[str, Any], problem
         ({"dlq_enabled": False}, "failed workflows are not kept"),
         ({"dlq_strategy": "disabled"}, "failed workflows are not kept"),
         ({"dlq_default_retry_policy": "linear"}, "only counts for captured failures if dlq_automatic_policy is "),
+        ({"dlq_namespace": "shop@eu"}, "items of a queue 'eu' of an app called 'shop' have this name too"),
         ({"redact_keys": ["*"]}, "'*' masks the whole payload"),
     ],
 )
