@@ -200,13 +200,10 @@ def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
         yield "dlq_default_retry_policy", "only counts for captured failures if dlq_automatic_policy is default"
     own, mark, queue = settings.dlq_namespace.rpartition("@")
     if own and mark and queue:
-        yield (
-            "dlq_namespace",
-            (
-                f"items of a queue {queue!r} of an app called {own!r} have this name too, and would be run here as letters: "
-                "choose one without '@'"
-            ),
+        text = (
+            f"items of a queue {queue!r} of an app called {own!r} have this name too, and would be run here as letters"
         )
+        yield "dlq_namespace", f"{text}: choose one without '@'"
     if "*" in settings.redact_keys:
         yield "redact_keys", "'*' masks the whole payload: no letter can be run again as it was"
     file = settings.read_from
