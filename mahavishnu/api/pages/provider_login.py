@@ -34,6 +34,7 @@ class Leaving:
 router = Router(tag="login", documented=False)
 Text = Annotated[str, Field(max_length=4000)]
 _PURPOSE = "provider login"
+_LONGEST_TARGET = 2000  # characters: browsers keep no cookie of more than 4,096 bytes
 
 
 @router.get("/login/provider")
@@ -41,7 +42,7 @@ async def leave(request: Request, next: Text = "/") -> Response:
     """Lead the browser to the provider."""
     sessions: Sessions = request.app.state.sessions
     try:
-        place, attempt = await _provider(request).begin(local_target(next))
+        place, attempt = await _provider(request).begin(local_target(next) if len(next) <= _LONGEST_TARGET else "/")
     except ProviderProblem as problem:
         return await _refuse(request, problem)
     response = Response(None, 303, {"Location": place, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})

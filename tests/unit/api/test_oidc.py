@@ -201,6 +201,15 @@ async def test_it_leads_to_no_other_site(api: ApiHarness, target: str) -> None:
     assert (await come_back(api, next=target)).headers["location"] == "../"
 
 
+async def test_a_page_with_a_long_address_hinders_no_login(api: ApiHarness) -> None:
+    for length in (1900, 3900):
+        target = "/letters?q=" + "".join(f"{hash((length, n)) & 15:x}" for n in range(length))
+        left = await api.client.get("/login/provider", params={"next": target})
+        assert len(left.headers["set-cookie"].partition(";")[0]) < 4096
+        back = await come_back(api, next=target)
+        assert back.headers["location"] == (f"..{target}" if length < 2000 else "../")
+
+
 async def test_wrong_answers_are_slowed_down(api: ApiHarness) -> None:
     begun = dict(parse_qsl(urlsplit(await at_provider(api)).query))
     kept = {"Cookie": f"{ATTEMPT}={api.client.cookies[ATTEMPT]}"}
