@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.lifecycle import MAX_ABSORBED
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.retention import month_of
 from mahavishnu.stores.archived import ArchivedLetter, letter_of
@@ -63,7 +64,11 @@ class MoveCollector:
         return months
 
     async def _add_former(self, moves: Sequence[ArchiveMove]) -> None:
-        """Add to each letter its former ones, the latest first."""
+        """Add to each letter its former ones, the latest first.
+
+        The history can have others under its key: a local store that brings a letter home writes it there first, and
+        may then find that it becomes the successor of the one that it was to be a former letter of.
+        """
         may_have = {move.letter.key: move for move in moves if move.letter.absorbed or move.letter.previous_entry_id}
         names = list({move.letter.task_id: None for move in may_have.values()})  # other queues may have the same task
         found = defaultdict[str, list[FormerLetter]](list)
@@ -72,7 +77,7 @@ class MoveCollector:
             async for page in pages(self._history, query):
                 for former in page:
                     move = may_have.get(key := letter_key(former))
-                    if move is not None and former.entry_id != move.letter.entry_id:
+                    if move is not None and _may_succeed(move.letter, former):
                         found[key].append(former)
         for key, own in found.items():
             may_have[key].former = sorted(own, key=lambda each: each.created_at, reverse=True)
@@ -87,6 +92,13 @@ class MoveCollector:
                 for revision in page:
                     found[revision.entry_id].append(revision)
         return {entry_id: sorted(own, key=lambda each: each.number) for entry_id, own in found.items()}
+
+
+def _may_succeed(letter: DeadLetter, former: FormerLetter) -> bool:
+    """Whether the letter knows the other one under its key as one before it, or may have forgotten it."""
+    if len(letter.absorbed) >= MAX_ABSORBED:
+        return former.entry_id != letter.entry_id
+    return former.entry_id in letter.absorbed
 
 
 def letter_key(former: FormerLetter) -> str:

@@ -17,6 +17,7 @@ from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.reconcile import reconcile_letters
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -218,3 +219,36 @@ async def test_letters_of_one_task_in_two_queues_have_their_own_former_letters_o
     await archive(queue)
     cases = [read_case(line) for line in (await queue.archive.list()).items]
     assert [(len(case.former), case.former[0].queue == case.letter.queue) for case in cases] == [(1, True)] * 2
+
+
+async def test_what_came_home_as_a_former_letter_and_then_as_the_latest_is_archived_once(house: House) -> None:
+    """A local store wrote it into the history, and lost to the one who closed the letter that was to succeed it."""
+    queue, elsewhere = house.queue(retention=RULES), DeadLetterQueue(clock=house.clock)
+    await queue.open()
+    await fail(queue)
+    async with elsewhere:
+        await fail(elsewhere)
+        ours = await letter_of(elsewhere, "wf")
+    await keep_former(queue.store.collection(HISTORY), FormerLetter.of(ours))
+    house.clock.advance(1)
+    await fail(queue)
+    house.clock.advance(1)
+    await archive(queue)
+    letters = queue.store.collection(LETTERS)
+    (theirs,) = await letters.get(["wf"])
+    assert isinstance(theirs, DeadLetter) and theirs.is_deleted
+    plan = reconcile_letters(theirs, ours, house.clock.now())
+    assert plan.live is not None and plan.former is None
+    await letters.write([plan.live])
+    for _ in range(2):
+        found = await places(queue)
+        assert {entry: where for entry, where in found.items() if len(where) > 1} in (
+            {},
+            {ours.entry_id: ["queue", "history"]},
+        )
+        await fail(queue)
+        house.clock.advance(1)
+        await archive(queue)
+    assert {entry: where for entry, where in (await places(queue)).items() if len(where) > 1} == {}
+    assert ours.entry_id in await places(queue)
+    await sound(queue)
