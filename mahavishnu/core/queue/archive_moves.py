@@ -96,9 +96,9 @@ class MoveCollector:
 
 def _may_succeed(letter: DeadLetter, former: FormerLetter) -> bool:
     """Whether the letter knows the other one under its key as one before it, or may have forgotten it."""
-    if len(letter.absorbed) >= MAX_ABSORBED:
-        return former.entry_id != letter.entry_id
-    return former.entry_id in letter.absorbed
+    if len(letter.absorbed) < MAX_ABSORBED and letter.previous_entry_id in (None, *letter.absorbed):
+        return former.entry_id in letter.absorbed
+    return former.entry_id != letter.entry_id
 
 
 def letter_key(former: FormerLetter) -> str:
