@@ -87,6 +87,7 @@ class SyncNamedQueues(SyncFace[NamedQueues]):
     drop = SyncMethod(_of(NamedQueues).drop)
     redrive = SyncMethod(_of(NamedQueues).redrive)
     numbers = SyncMethod(_of(NamedQueues).numbers)
+    names_with_items = SyncMethod(_of(NamedQueues).names_with_items)
     maintain = SyncMethod(_of(NamedQueues).maintain)
 
 

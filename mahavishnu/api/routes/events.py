@@ -276,9 +276,11 @@ async def events(
     home: DeadLetterQueue = request.app.state.dlq
     live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
-    sessions: Sessions = request.app.state.sessions
+    is_over = _never
     session: Session | None = request.scope.get("session")
-    is_over = partial(sessions.is_over, session) if session is not None else _never
+    if session is not None:
+        sessions: Sessions = request.app.state.sessions
+        is_over = partial(sessions.is_over, session)
     await dlq.open()
     texts = _texts(live.listen(since), dlq.context.scope, brief, is_over)
     return StreamingResponse(texts, media_type="text/event-stream", headers=_UNBUFFERED)
