@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,11 @@ async def test_the_backup_page_restores_an_opensearch(tmp_path: Path) -> None:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def test_a_wheel_has_the_runbooks_that_the_console_shows(tmp_path: Path) -> None:
+    build = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel) as found:
+        assert found.read("mahavishnu/api/pages/runbooks.md") == (ROOT / "docs/production/runbooks.md").read_bytes()

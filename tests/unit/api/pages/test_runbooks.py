@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import yaml
@@ -20,7 +17,6 @@ from tests.unit.api.pages.reading import read
 from tests.unit.api.pages.test_acts import post
 
 ROOT = Path(__file__).parents[4]
-RUNBOOKS = ROOT / "docs/production/runbooks.md"
 
 
 async def test_the_page_has_a_section_for_each_alert_and_no_link_that_leads_nowhere(api: ApiHarness) -> None:
@@ -47,11 +43,3 @@ async def test_the_runbook_that_a_classification_rule_names_is_a_link() -> None:
         for path in ("/letters/order-1", f"/groups/{group.fingerprint}"):
             assert link in await read(api, path)
         assert link in (await post(api, "/plugins", error="declined")).text
-
-
-def test_a_wheel_has_the_runbooks_in_it(tmp_path: Path) -> None:
-    build = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.iterdir()
-    with zipfile.ZipFile(wheel) as found:
-        assert found.read("mahavishnu/api/pages/runbooks.md") == RUNBOOKS.read_bytes()
