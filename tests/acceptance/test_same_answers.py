@@ -54,14 +54,19 @@ _NEWEST, _OLDEST = queries.NEWEST_FIRST, (queries.Sort("created_at"),)
 
 
 def letter(number: int, now: datetime) -> DeadLetter:
-    """Half an hour away from every full one, so that no count by the hour changes while the test looks."""
+    """Half an hour away from every full one, so that no count by the hour changes while the test looks.
+
+    Those that are closed are so for half an hour: after an hour they are added up, in the midst of which the numbers
+    that another process reads in an index may be off for a moment.
+    """
     mix = number * 2654435761 % 2**32 // 7  # the same at each run, without a pattern between the fields
     status, ended = _STATES[mix % 8]
-    created = instant(now - timedelta(hours=mix // 8 % 60 + 0.5, milliseconds=mix // 480 % 60_000))
+    since = timedelta(hours=0.5, milliseconds=mix // 480 % 60_000)
+    created, closed = instant(now - timedelta(hours=mix // 8 % 60) - since), instant(now - since)
     error = f"{_WORDS[mix % 11]} {_WORDS[mix // 11 % 11]} at step {mix % 13}"
     changes: dict[str, Any] = {}
     if ended != "pending":
-        changes["resolution"] = Resolution(ResolutionStatus(ended), created, "worker-1", "it is so")
+        changes["resolution"] = Resolution(ResolutionStatus(ended), closed, "worker-1", "it is so")
     return make_letter(
         task_id=f"wf-{number:06}",
         status=status,
@@ -135,8 +140,8 @@ def hall(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     url = f"sqlite:///{folder}/letters.db"
     if kind == "opensearch":
         cluster: Servers = request.getfixturevalue("opensearch")
-        prefix: str = request.getfixturevalue("opensearch_class_prefix")
-        url = f"{cluster.urls[0].replace('http', 'opensearch', 1)}/{prefix}?timeout=60"
+        prefix: str = request.getfixturevalue("opensearch_class_prefix")  # of one class, which has few and many
+        url = f"{cluster.urls[0].replace('http', 'opensearch', 1)}/{prefix}_{count}?timeout=60"
     now = CLOCK.now()
     letters = [letter(number, now) for number in range(count)]
 
