@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -27,6 +28,8 @@ from mahavishnu.cli.output import (
 )
 from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
+
+_MOMENTS = frozenset({"created_at", "closed_at"})
 
 
 class ExportFormat(StrEnum):
@@ -103,29 +106,52 @@ def search(
 def _list(
     context: typer.Context, asked: dict[str, Any], since: str | None, until: str | None, limit: int | None, json: bool
 ) -> None:
-    params = {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+    columns = {
+        "task": "task_id",
+        "ended": "resolution_status",
+        "category": "error_category",
+        "created": "created_at",
+        "closed": "closed_at",
+        "month": "partition",
+        "entry": "entry_id",
+    }
+    _print_archived(
+        context,
+        "/archive",
+        _within(asked, since, until),
+        limit,
+        json,
+        columns,
+        "nothing is archived",
+        ("entry", "created"),
+    )
+
+
+def _within(asked: dict[str, Any], since: str | None, until: str | None) -> dict[str, Any]:
+    return {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+
+
+def _print_archived(
+    context: typer.Context,
+    path: str,
+    params: dict[str, Any],
+    limit: int | None,
+    json: bool,
+    columns: Mapping[str, str],
+    empty: str,
+    spare: Sequence[str],
+) -> None:
+    """Print what is under a path: `columns` are the titles, and what stands under each. The first names what it is."""
 
     async def converse(api: Connection) -> None:
-        found = await api.list("/archive", params, limit)
+        found = await api.list(path, params, limit)
         if json:
             print_json(found)
         else:
-            whose = namespace_column(found)
-            rows = [
-                (
-                    each["task_id"],
-                    *(each[name] for name in whose),
-                    each["resolution_status"],
-                    each["error_category"],
-                    when(each["created_at"]),
-                    when(each["closed_at"]),
-                    each["partition"],
-                    each["entry_id"],
-                )
-                for each in found
-            ]
-            columns = ("task", *whose, "ended", "category", "created", "closed", "month", "entry")
-            print_table(columns, rows, empty="nothing is archived", spare=("entry", "created"))
+            (title, name), *others = columns.items()
+            shown = {title: name, **{whose: whose for whose in namespace_column(found)}, **dict(others)}
+            rows = [[when(each[key]) if key in _MOMENTS else each[key] for key in shown.values()] for each in found]
+            print_table(list(shown), rows, empty=empty, spare=spare)
         api.note_list_end(len(found))
 
     run_conversation(session_of(context), converse)
@@ -145,32 +171,17 @@ def tasks(
     json: AsJson = False,
 ) -> None:
     """List or search archived tracked tasks by id, name, state and time, the latest end first."""
-    params = {"task_id": task, "name": name, "state": state}
-    params |= {"since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
-
-    async def converse(api: Connection) -> None:
-        found = await api.list("/archive/tasks", params, None if everything else limit)
-        if json:
-            print_json(found)
-        else:
-            whose = namespace_column(found)
-            rows = [
-                (
-                    each["task_id"],
-                    *(each[column] for column in whose),
-                    each["name"],
-                    each["state"],
-                    when(each["created_at"]),
-                    when(each["closed_at"]),
-                    each["partition"],
-                )
-                for each in found
-            ]
-            columns = ("tracked task", *whose, "name", "state", "created", "ended", "month")
-            print_table(columns, rows, empty="no tracked task is archived", spare=("created",))
-        api.note_list_end(len(found))
-
-    run_conversation(session_of(context), converse)
+    params = _within({"task_id": task, "name": name, "state": state}, since, until)
+    columns = {
+        "tracked task": "task_id",
+        "name": "name",
+        "state": "state",
+        "created": "created_at",
+        "ended": "closed_at",
+        "month": "partition",
+    }
+    most = None if everything else limit
+    _print_archived(context, "/archive/tasks", params, most, json, columns, "no tracked task is archived", ("created",))
 
 
 def show(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
@@ -16,6 +16,7 @@ from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivedLetter, Archive
 from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.stores.base import (
     Collection,
+    Cursor,
     Store,
     get_one,
     home_of,
@@ -25,13 +26,26 @@ from mahavishnu.stores.base import (
     update_with_retry,
     write_with_retry,
 )
-from mahavishnu.stores.kind import Kind
+from mahavishnu.stores.kind import Kind, foreign_cursor
 from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 from mahavishnu.telemetry.meters import Meters
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsPage(Generic[T]):
+    """A part of what partitions have, the latest one first; `next` is where the next page begins."""
+
+    items: Sequence[T]
+    next: Cursor | None = None
+    corrupt: tuple[StoreError, ...] = ()
+
+
+Find: TypeAlias = Callable[[str, int, Cursor | None], Awaitable[PartitionsPage[T]]]
 
 
 def require_home(context: QueueContext) -> Store:
@@ -217,6 +231,42 @@ class ArchivePlaces:
                 if own:
                     found[partition.name] = own
         return found
+
+
+async def find_in_partitions(
+    names: Iterable[str], limit: int, after: Cursor | None, find: Find[T]
+) -> PartitionsPage[T]:
+    """A page of what `find` finds in these partitions, the latest one first. Raises InvalidQuery for a foreign cursor.
+
+    `find` is given a partition, how many are wanted, and where to begin in it.
+    """
+    first, inner = _position(after)
+    items: list[T] = []
+    corrupt: list[StoreError] = []
+    left = sorted((name for name in names if first is None or name <= first), reverse=True)
+    for place, name in enumerate(left, 1):
+        cursor = inner if name == first else None
+        while len(items) < limit:
+            page = await find(name, limit - len(items), cursor)
+            items += page.items
+            corrupt += page.corrupt
+            if (cursor := page.next) is None:
+                break
+        if cursor is not None:
+            return PartitionsPage(items, Cursor((name, str(cursor))), tuple(corrupt))
+        if len(items) >= limit and place < len(left):
+            return PartitionsPage(items, Cursor((left[place], "")), tuple(corrupt))
+    return PartitionsPage(items, None, tuple(corrupt))
+
+
+def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:
+    """The partition where a page begins, and where in it. Raises InvalidQuery."""
+    if after is None:
+        return None, None
+    match after.after:
+        case (str() as name, str() as inner):
+            return name, Cursor.parse(inner) if inner else None
+    raise foreign_cursor()
 
 
 def _kinds_of(partition: ArchivePartition) -> list[Kind[Any]]:

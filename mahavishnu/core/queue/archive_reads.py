@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.core.queue.archive_places import ArchivePlaces, PartitionsPage, find_in_partitions, require_home
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, StoreError
@@ -18,7 +18,6 @@ from mahavishnu.model.retention import is_archived
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Cursor
-from mahavishnu.stores.kind import foreign_cursor
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import Revision
 
@@ -87,29 +86,16 @@ class ArchiveReader:
         """A page of what was closed from `since` on and before `until`: only partitions that can have it are asked."""
         if since is not None or until is not None:
             where = (*where, Between("closed_at", at_least=since, below=until))
-        first, inner = _position(after)
-        items: list[ArchivedLine] = []
-        corrupt: list[StoreError] = []
-        partitions = [each.name for each in await self.places.find_attached(since, until)]
-        for name in sorted(partitions, reverse=True):
-            if first is not None and name > first:
-                continue
-            cursor = inner if name == first else None
+
+        async def find(name: str, most: int, cursor: Cursor | None) -> PartitionsPage[ArchivedLine]:
             letters = NamespaceRecords(self.places.letters(name), self._namespace, False, self._scope, SCOPED_FIELDS)
-            while len(items) < limit:
-                page = await letters.find(Query(where, _LATEST_FIRST, limit - len(items)), cursor)
-                items += [ArchivedLine(name, copy) for copy in await self.which_count(page.items)]
-                corrupt += page.corrupt
-                cursor = page.next
-                if cursor is None:
-                    break
-            if len(items) >= limit:
-                rest = [each for each in partitions if each < name]
-                if cursor is None and not rest:
-                    break
-                place = (name, str(cursor)) if cursor is not None else (max(rest), "")
-                return ArchivePage(items, Cursor(place), tuple(corrupt))
-        return ArchivePage(items, None, tuple(corrupt))
+            page = await letters.find(Query(where, _LATEST_FIRST, most), cursor)
+            lines = [ArchivedLine(name, copy) for copy in await self.which_count(page.items)]
+            return PartitionsPage(lines, page.next, page.corrupt)
+
+        names = [each.name for each in await self.places.find_attached(since, until)]
+        found = await find_in_partitions(names, limit, after, find)
+        return ArchivePage(found.items, found.next, found.corrupt)
 
     async def which_count(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
         """Those whose letters have left the queue."""
@@ -144,13 +130,3 @@ def read_case(line: ArchivedLine, tasks: Sequence[ArchivedTask] = ()) -> Archive
     copy = line.copy
     copy.require_intact()
     return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions(), tasks)
-
-
-def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:
-    """The partition where a page begins, and where in it. Raises InvalidQuery."""
-    if after is None:
-        return None, None
-    match after.after:
-        case (str() as name, str() as inner):
-            return name, Cursor.parse(inner) if inner else None
-    raise foreign_cursor()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.core.queue.archive_places import ArchivePlaces, PartitionsPage, find_in_partitions, require_home
 from mahavishnu.core.queue.archive_reads import ArchiveReader, read_case
 from mahavishnu.core.queue.task_archiving import TaskArchiving
 from mahavishnu.engine.context import QueueContext
@@ -21,7 +21,6 @@ from mahavishnu.model.tasks import OldTransition, TaskRecord, as_old_transition
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Cursor
-from mahavishnu.stores.kind import foreign_cursor
 
 _SHOWN = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
 _SCOPED = frozenset({"namespace", "queue"})
@@ -71,36 +70,18 @@ async def search_task_copies(
     """A page of what ended from `since` on and before `until`: only partitions that can have it are asked."""
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
-    first, cursor = _read_place(after)
     places = ArchivePlaces(require_home(context), context.clock)
     archiving = TaskArchiving(context, context.retention)
-    names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
-    items: list[ArchivedTaskLine] = []
-    corrupt: list[StoreError] = []
-    for name in sorted(names, reverse=True):
-        if first is not None and name > first:
-            continue
-        inner = cursor if name == first else None
+
+    async def find(name: str, most: int, cursor: Cursor | None) -> PartitionsPage[ArchivedTaskLine]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
-        while True:
-            if len(items) >= limit:
-                return ArchivedTaskPage(items, Cursor((name, str(inner) if inner else "")), tuple(corrupt))
-            page = await tasks.find(Query(where, _LATEST_FIRST, limit - len(items)), inner)
-            items += [ArchivedTaskLine(name, copy) for copy in await archiving.which_count(page.items)]
-            corrupt += page.corrupt
-            if (inner := page.next) is None:
-                break
-    return ArchivedTaskPage(items, None, tuple(corrupt))
+        page = await tasks.find(Query(where, _LATEST_FIRST, most), cursor)
+        lines = [ArchivedTaskLine(name, copy) for copy in await archiving.which_count(page.items)]
+        return PartitionsPage(lines, page.next, page.corrupt)
 
-
-def _read_place(after: Cursor | None) -> tuple[str | None, Cursor | None]:
-    """The partition where a page begins, and where in it. Raises InvalidQuery."""
-    if after is None:
-        return None, None
-    match after.after:
-        case (str() as name, str() as inner):
-            return name, Cursor.parse(inner) if inner else None
-    raise foreign_cursor()
+    names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
+    found = await find_in_partitions(names, limit, after, find)
+    return ArchivedTaskPage(found.items, found.next, found.corrupt)
 
 
 async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:
