@@ -13,11 +13,12 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias
 
-from mahavishnu.model.errors import InvalidQuery, StoreError, StoreUnavailable
+from mahavishnu.model.errors import InvalidQuery, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kind import Kind, T
@@ -389,12 +390,50 @@ async def update_with_retry(
     returns the record itself ends it without a write. Raises StoreUnavailable after too many `tries`.
     """
 
-    async def changed(before: T | None) -> T | None:
+    async def decide(before: T | None) -> T | None:
         if before is None or (after := change(before)) is before:
             return None
         if check is not None:
             await check(before, after)
         return after
 
-    before, after = await write_with_retry(collection, key, changed, what=what, tries=tries)
+    before, after = await write_with_retry(collection, key, decide, what=what, tries=tries)
     return None if before is None else Update(before, before if after is None else after)
+
+
+async def update_many_with_retry(
+    collection: Collection[T],
+    records: Sequence[T],
+    decide: Callable[[T, T | None], T | Awaitable[T | None] | None],
+    *,
+    what: str = "letter",
+    tries: int = 50,
+) -> list[T | MahavishnuError | None]:
+    """Write records as `Collection.write` does, and decide again about each that another writer changed first.
+
+    `decide` gets the record that lost and the current one (None if there is none), and returns what to write instead,
+    with the version of the current one, or None for nothing. The current records are read by one call; the few that
+    are written again are written one by one.
+
+    Returns for each record, in order: the stored one; None where `decide` found nothing to write; or an error, of that
+    record alone: its StoreError, the MahavishnuError that `decide` raised, or StoreUnavailable in an outage or after so
+    many further `tries`. Raises StoreError only if the first write fails as a whole: later some may be stored.
+    """
+    outcomes: list[T | MahavishnuError | None] = [*await collection.write(records)] if records else []
+    lost = [(place, record) for place, record in enumerate(records) if outcomes[place] is None]
+    found: Sequence[Result[T]]
+    try:
+        found = await collection.get([record.key for _, record in lost]) if lost else ()
+    except StoreError as problem:
+        found = [problem] * len(lost)
+    for (place, record), current in zip(lost, found, strict=True):
+        try:
+            if isinstance(current, StoreError):
+                raise current
+            again = partial(decide, record)
+            _, outcomes[place] = await write_with_retry(
+                collection, record.key, again, what=what, known=current, tries=tries
+            )
+        except MahavishnuError as problem:  # the others are decided all the same
+            outcomes[place] = problem
+    return outcomes
