@@ -5,6 +5,7 @@ never made.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from mahavishnu.model.staleness import (
     stale_detail,
 )
 from mahavishnu.model.tasks import OldTransition, TaskRecord, old_transitions
+from mahavishnu.stores.base import update_many_with_retry
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
@@ -67,11 +69,11 @@ class StaleMoves:
         try:
             await self._intake.record(letter)
         except MahavishnuError as problem:
-            return self._failed(each, problem)
+            return self._report_failure(each, problem)
         self.tell(each, StalenessOutcome.MOVED_TO_DLQ_ONLY)
         return each.row(StalenessOutcome.MOVED_TO_DLQ_ONLY, moved=True)
 
-    def _failed(self, each: StaleTask, problem: BaseException) -> StaleRow:
+    def _report_failure(self, each: StaleTask, problem: BaseException) -> StaleRow:
         self._context.counts["staleness_errors"] += 1
         extra = log_event("staleness.failed", task_id=each.task.task_id)
         log.warning("stale task %s could not be moved: %s", each.task.task_id, problem, extra=extra)
@@ -91,60 +93,53 @@ class StaleMoves:
     # --- to `error`, and to a letter
 
     async def _move(self, moving: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
+        finds, turns = {each.task.task_id: each for each in moving}, Counter[str]()
+
+        async def end_again(_: TaskRecord, now: TaskRecord | None) -> TaskRecord | None:
+            if now is None or (stale := decide(now)) is None:  # it went on, or another process was quicker
+                return None
+            turns[now.task_id] += 1
+            if turns[now.task_id] == _TRIES:  # other processes keep changing it: a conflict, not an error
+                return None
+            finds[now.task_id] = StaleTask(now, stale)
+            return (await self._end([finds[now.task_id]], rules))[0]
+
+        outcomes = await update_many_with_retry(
+            self._lifecycle.tasks, await self._end(moving, rules), end_again, what="task"
+        )
         rows: dict[str, StaleRow] = {}
         ended: list[tuple[StaleTask, TaskRecord]] = []
-        left = moving
-        for _ in range(_TRIES):
-            lost: list[StaleTask] = []
-            for each, result in zip(left, await self._write(left, rules), strict=True):
-                if isinstance(result, StoreError):
-                    rows[each.task.task_id] = self._failed(each, result)
-                elif result is None:
-                    lost.append(each)
-                else:
-                    ended.append((each, result))
-                    if (tell := self._context.on_task_written) is not None:
-                        tell(each.task.transition_count, result)
-            if not lost:
-                break
-            left = await self._still_stale(lost, decide, rows)
-        for each in left if lost else ():
-            rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
+        for task_id, outcome in zip([each.task.task_id for each in moving], outcomes, strict=True):
+            each = finds[task_id]
+            if isinstance(outcome, TaskRecord):
+                ended.append((each, outcome))
+                if (tell := self._context.on_task_written) is not None:
+                    tell(each.task.transition_count, outcome)
+            elif outcome is None:
+                rows[task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
+            else:
+                rows[task_id] = self._report_failure(each, outcome)
         return rows | await self._make_letters(ended, rules)
 
-    async def _still_stale(
-        self, lost: Sequence[StaleTask], decide: Judge, rows: dict[str, StaleRow]
-    ) -> list[StaleTask]:
-        """Those that are stale still, as they are now; the others went on, or somebody else was quicker."""
-        again: list[StaleTask] = []
-        for each, now in zip(lost, await self._lifecycle.tasks.get([each.task.task_id for each in lost]), strict=True):
-            if isinstance(now, StoreError):
-                rows[each.task.task_id] = self._failed(each, now)
-            elif now is not None and (stale := decide(now)) is not None:
-                again.append(StaleTask(now, stale))
-            else:
-                rows[each.task.task_id] = each.row(StalenessOutcome.SKIPPED_CONFLICT)
-        return again
-
-    async def _write(self, moving: Sequence[StaleTask], rules: StalenessRules) -> list[TaskRecord | StoreError | None]:
+    async def _end(self, moving: Sequence[StaleTask], rules: StalenessRules) -> list[TaskRecord]:
+        """Return the tasks moved to `error`, after storing the transitions that they have no room for any more."""
         now, owner = self._context.clock.now(), self._context.owner
-        changed: list[TaskRecord] = []
+        ended: list[TaskRecord] = []
         aside: list[OldTransition] = []
         for each in moving:
             task, stale = each.task, each.stale
             mark = {MARK: str(stale.reason)} if self.plan(each, rules).to_letter else {}
             detail = {**mark, **self._detail(each)}
-            moved = task_moves.hand_over(
+            after = task_moves.hand_over(
                 task, now=now, reason=str(stale.reason), error=detail["notes"], metadata=detail, processor=owner
             )
-            kept, old = old_transitions(moved)
-            changed.append(kept)
+            after, old = old_transitions(after)
+            ended.append(after)
             aside.extend(old)
-        if aside:
-            for failed in await self._lifecycle.old_transitions.write(aside):
-                if isinstance(failed, StoreError):
-                    raise failed
-        return await self._lifecycle.tasks.write(changed)
+        for written in await self._lifecycle.old_transitions.write(aside) if aside else ():
+            if isinstance(written, StoreError):
+                raise written
+        return ended
 
     async def _make_letters(
         self, ended: Sequence[tuple[StaleTask, TaskRecord]], rules: StalenessRules
@@ -153,13 +148,13 @@ class StaleMoves:
         going: list[tuple[StaleTask, DeadLetter]] = []
         for each, task in ended:
             if not self.plan(each, rules).to_letter:
-                rows[task.task_id] = self._ended(each, False)
+                rows[task.task_id] = self._report_end(each, False)
                 continue
             try:
                 going.append((each, self._letter_of(each, task)))
             except MahavishnuError as problem:
                 log.warning("stale task %s has no letter yet: %s", task.task_id, problem)
-                rows[task.task_id] = self._ended(each, False)
+                rows[task.task_id] = self._report_end(each, False)
         letters = [letter for _, letter in going]
         try:
             stored = await self._intake.record_many(letters) if letters else []
@@ -168,7 +163,7 @@ class StaleMoves:
         for (each, letter), result in zip(going, stored, strict=True):
             if isinstance(result, DeadLetter):
                 self._intake.announce_captured(result)
-            rows[each.task.task_id] = self._ended(
+            rows[each.task.task_id] = self._report_end(
                 each, isinstance(result, DeadLetter) or await self._record(each, letter)
             )
         return rows
@@ -187,7 +182,7 @@ class StaleMoves:
             return False
         return True
 
-    def _ended(self, each: StaleTask, moved: bool) -> StaleRow:
+    def _report_end(self, each: StaleTask, moved: bool) -> StaleRow:
         action = outcome_of(moved, True)
         self._context.counts["stale_tasks_transitioned"] += 1
         self.tell(each, action)
