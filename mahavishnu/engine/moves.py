@@ -12,7 +12,7 @@ from mahavishnu.classify.threads import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, Result, update_with_retry
+from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 
 Change = Callable[[DeadLetter], DeadLetter]
 _NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
@@ -122,28 +122,25 @@ async def _write_page(
     if result.dry_run:
         result.done += [letter.key for letter in changed]
         return
-    results: Sequence[Result[DeadLetter]]
+
+    def change_again(lost: DeadLetter, current: DeadLetter | None) -> DeadLetter | None:
+        if current is None:
+            raise IllegalMove(lost.key, "change", "gone", "it was removed meanwhile")
+        with isolate_letter(lost.key):
+            after = change(current)
+        return None if after is current else after
+
+    outcomes: Sequence[DeadLetter | MahavishnuError | None]
     try:
-        results = await letters.write(changed)
+        outcomes = await update_many_with_retry(letters, changed, change_again)
     except StoreError as problem:
-        results = [problem] * len(changed)
-    for letter, written in zip(changed, results, strict=True):
-        try:
-            if isinstance(written, StoreError):
-                raise written
-            if written is None:  # another process was quicker: read the letter again
-                with isolate_letter(letter.key):
-                    updated = await update_with_retry(letters, letter.key, change)
-                if updated is not None and updated.after is updated.before:
-                    continue
-                written = updated.after if updated else None
-            if written is None:
-                raise IllegalMove(letter.key, "change", "gone", "it was removed meanwhile")
-        except MahavishnuError as problem:
-            result.refused[letter.key] = str(problem)
-        else:
+        outcomes = [problem] * len(changed)
+    for letter, outcome in zip(changed, outcomes, strict=True):
+        if isinstance(outcome, MahavishnuError):
+            result.refused[letter.key] = str(outcome)
+        elif outcome is not None:
             result.done.append(letter.key)
-            moved(written)
+            moved(outcome)
 
 
 def bulk_summary(result: BulkResult) -> dict[str, Any]:

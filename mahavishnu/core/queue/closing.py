@@ -38,7 +38,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.work import Success, original_task_id
-from mahavishnu.stores.base import Result, finds_are_current, is_home_away, update_with_retry
+from mahavishnu.stores.base import Result, finds_are_current, is_home_away, update_many_with_retry
 
 log = logging.getLogger(__name__)
 _Noted: TypeAlias = tuple[str, RequestOf, datetime, str, str]
@@ -326,26 +326,21 @@ class Closing:
         self, found: Iterable[tuple[DeadLetter, list[tuple[_Noted, Success]]]], left: list[_Noted]
     ) -> None:
         changed = [
-            (letter, after, successes)
-            for letter, successes in found
-            if (after := self._close(letter, successes)) is not letter
+            (after, successes) for letter, successes in found if (after := self._close(letter, successes)) is not letter
         ]
-        results = await self._letters.write([after for _, after, _ in changed]) if changed else ()
-        for (letter, _, successes), written in zip(changed, results, strict=True):
-            if written is None:  # a worker, say: it is decided again
-                written = await self._write_again(letter.key, successes)
-            if isinstance(written, DeadLetter):
-                self._announce(written)
-            elif written is not None:
-                log.debug("letter %r cannot be closed now: %s", letter.key, written)
-                left += [noted for noted, _ in successes]
+        successes_of = {letter.key: successes for letter, successes in changed}
 
-    async def _write_again(self, key: str, successes: list[tuple[_Noted, Success]]) -> Result[DeadLetter]:
-        try:
-            updated = await update_with_retry(self._letters, key, lambda current: self._close(current, successes))
-        except (StoreUnavailable, StoreMisconfigured) as problem:
-            return problem
-        return None if updated is None or updated.after is updated.before else updated.after
+        def close_again(lost: DeadLetter, current: DeadLetter | None) -> DeadLetter | None:
+            after = current and self._close(current, successes_of[lost.key])
+            return None if after is current else after
+
+        outcomes = await update_many_with_retry(self._letters, [letter for letter, _ in changed], close_again)
+        for (letter, successes), outcome in zip(changed, outcomes, strict=True):
+            if isinstance(outcome, DeadLetter):
+                self._announce(outcome)
+            elif outcome is not None:
+                log.debug("letter %r cannot be closed now: %s", letter.key, outcome)
+                left += [noted for noted, _ in successes]
 
     def _close(self, letter: DeadLetter, successes: Iterable[tuple[_Noted, Success]]) -> DeadLetter:
         before = letter

@@ -17,7 +17,7 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.encryption import Encryption
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
-from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.key_renewal import loses_letter, out_of_reach, renew_task, with_letter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
@@ -26,7 +26,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState, checksum_of
 from mahavishnu.stores.archived_tasks import ArchivedTask
-from mahavishnu.stores.base import Collection, Cursor, write_with_retry
+from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 from mahavishnu.stores.source_kinds import TASKS
@@ -152,7 +152,7 @@ class EncryptionRenewal:
         for record in await self._of_namespace(page.items, namespace, failed):
             await SystemClock().sleep(0)  # others have their turn: large payloads take a while each
             try:
-                renewed = await _changed(place.change, record)
+                renewed = await _renew(place.change, record)
             except (CannotRestore, CorruptRecord) as problem:
                 failed[record.key] = str(problem)
             else:
@@ -165,24 +165,21 @@ class EncryptionRenewal:
         return RenewedLot(len(page.items), changed, failed, then)
 
     async def _write(self, name: str, place: _Place, fresh: Sequence[Any], failed: dict[str, str]) -> int:
-        """Write them; what somebody has changed meanwhile is read and renewed again. Returns how many were changed."""
+        """Write them; those that others changed meanwhile are renewed again. Returns how many were changed."""
 
-        async def change(there: Any) -> Any:
-            renewed = None if there is None else await _changed(place.change, there)
+        async def renew_again(_: Any, there: Any) -> Any:
+            renewed = None if there is None else await _renew(place.change, there)
             return None if renewed is there else renewed
 
+        outcomes = await update_many_with_retry(place.records, fresh, renew_again, what=name)
         changed = 0
-        for record, written in zip(fresh, await place.records.write(fresh) if fresh else (), strict=True):
-            try:
-                if isinstance(written, StoreError):
-                    raise written
-                if written is None:
-                    _, written = await write_with_retry(place.records, record.key, change, what=name)
-                changed += written is not None
-            except StoreUnavailable:
-                raise
-            except (CannotRestore, StoreError) as problem:
-                failed[record.key] = str(problem)
+        for record, outcome in zip(fresh, outcomes, strict=True):
+            if isinstance(outcome, StoreUnavailable):
+                raise outcome
+            if isinstance(outcome, MahavishnuError):
+                failed[record.key] = str(outcome)
+            else:
+                changed += outcome is not None
         return changed
 
     async def _of_namespace(self, records: Sequence[Any], namespace: str, failed: dict[str, str]) -> list[Any]:
@@ -194,7 +191,7 @@ class EncryptionRenewal:
             former = await store.collection(HISTORY).get([each.entry_id for each in records])
             for place, (record, *pair) in enumerate(zip(records, letters, former, strict=True)):
                 where[place] = next((each.namespace for each in pair if isinstance(each, DeadLetter)), None)
-                problem = next((each for each in pair if isinstance(each, StoreError)), None)
+                problem = next((each for each in pair if isinstance(each, MahavishnuError)), None)
                 if where[place] is None and problem is not None:
                     failed[record.key] = f"whose it is cannot be told: {problem}"
         return [
@@ -215,7 +212,7 @@ class EncryptionRenewal:
         return renew
 
 
-async def _changed(change: Change, record: Any) -> Any:
+async def _renew(change: Change, record: Any) -> Any:
     renewed = change(record)
     return await renewed if isawaitable(renewed) else renewed
 
