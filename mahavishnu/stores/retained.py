@@ -15,7 +15,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import Collection, Cursor, write_with_retry
+from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry, write_with_retry
 from mahavishnu.stores.kind import instant_text
 
 log = logging.getLogger(__name__)
@@ -69,12 +69,12 @@ async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -
     A later state stays, and is written again: who is removing what an earlier try has left loses.
     """
 
-    def kept(there: FormerLetter | None) -> FormerLetter:
+    def keep_later(there: FormerLetter | None) -> FormerLetter:
         if there is None:
             return former
         return there if there.updated_at > former.updated_at else replace(former, version=there.version)
 
-    await write_with_retry(history, former.key, kept, what="former letter", known=None)
+    await write_with_retry(history, former.key, keep_later, what="former letter", known=None)
 
 
 def revision_key(entry_id: str, number: int) -> str:
@@ -152,28 +152,15 @@ async def keep_revisions(revisions: Collection[Revision], letters: Sequence[Dead
     merges change letters between two edits. So whoever wins the letter's compare-and-set has kept exactly what it
     replaced, and who loses it has kept nothing that is wrong. Doing it twice is doing it once.
     """
-    outcomes: list[StoreError | None] = [None] * len(letters)
-    waiting = {place: Revision.of(letter) for place, letter in enumerate(letters)}
-    for _ in range(_TRIES):
-        places = list(waiting)
-        written = await revisions.write([waiting[place] for place in places]) if places else []
-        lost: list[int] = []
-        for place, result in zip(places, written, strict=True):
-            if result is None:
-                lost.append(place)
-            elif isinstance(result, StoreError):
-                outcomes[place] = result
-        found = await revisions.get([waiting[place].key for place in lost]) if lost else []
-        again: dict[int, Revision] = {}
-        for place, there in zip(lost, found, strict=True):
-            if isinstance(there, StoreError):
-                outcomes[place] = there
-            elif there is None or there.updated_at < waiting[place].updated_at:
-                again[place] = replace(waiting[place], version=there.version if there else None)
-        waiting = again
-    for place, revision in waiting.items():
-        outcomes[place] = StoreUnavailable(f"revision {revision.key} was changed by others {_TRIES} times in a row")
-    return outcomes
+
+    def keep_later(ours: Revision, there: Revision | None) -> Revision | None:
+        if there is not None and there.updated_at >= ours.updated_at:
+            return None
+        return replace(ours, version=there.version if there else None)
+
+    wanted = [Revision.of(letter) for letter in letters]
+    outcomes = await update_many_with_retry(revisions, wanted, keep_later, what="revision", tries=_TRIES)
+    return [outcome if isinstance(outcome, StoreError) else None for outcome in outcomes]
 
 
 async def forget_revisions(
@@ -206,6 +193,7 @@ async def forget_found_revisions(
         if isinstance(problem, StoreError) and not isinstance(problem, CorruptRecord):  # what is corrupt is there
             raise problem
     gone = tuple(entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None)
+    # A loop of its own: it removes, and searches again.
     for _ in range(_TRIES):
         if not gone or await _remove_found(revisions, Query((Is("entry_id", gone),), limit=_PAGE)):
             return
