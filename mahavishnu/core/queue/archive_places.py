@@ -100,13 +100,13 @@ class ArchivePlaces:
             number += 1
             fresh = ArchivePartition(partition_name(month, number), month, self._clock.now())
 
-            async def made(there: ArchivePartition | None, fresh: ArchivePartition = fresh) -> ArchivePartition | None:
+            async def make(there: ArchivePartition | None, fresh: ArchivePartition = fresh) -> ArchivePartition | None:
                 if there is not None:
                     return None
                 await self.letters(fresh.name).write([])  # the place before its name: what is listed can be read
                 return fresh
 
-            there, written = await write_with_retry(self._partitions, fresh.key, made, what="partition")
+            there, written = await write_with_retry(self._partitions, fresh.key, make, what="partition")
             if written is not None:
                 self._meters.count("mahavishnu_partitions_created_total")
             found = written or there
@@ -117,37 +117,32 @@ class ArchivePlaces:
         """The same for lifecycle tasks: the partition says that it has some before it has. None if it was detached."""
         partition = await self.provide(month)
 
-        def marked(there: ArchivePartition | None) -> ArchivePartition | None:
-            if there is None or there.state is not PartitionState.ATTACHED or there.has_tasks:
-                return None
-            return replace(there, has_tasks=True)
+        def mark(there: ArchivePartition) -> ArchivePartition:
+            is_due = there.state is PartitionState.ATTACHED and not there.has_tasks
+            return replace(there, has_tasks=True) if is_due else there
 
-        there, written = await write_with_retry(self._partitions, partition, marked, what="partition")
-        found = written or there
-        return partition if found is not None and found.has_tasks else None
+        update = await update_with_retry(self._partitions, partition, mark, what="partition")
+        return partition if update is not None and update.after.has_tasks else None
 
     async def note_export(self, partition: str, namespace: str, step: int) -> bool:
         """Note that letters of it may be in this step of the exports. False if somebody has detached it meanwhile."""
 
-        def noted(there: ArchivePartition | None) -> ArchivePartition | None:
-            if there is None or there.state is not PartitionState.ATTACHED or there.exported.get(namespace, 0) >= step:
-                return None
+        def note(there: ArchivePartition) -> ArchivePartition:
+            if there.state is not PartitionState.ATTACHED or there.exported.get(namespace, 0) >= step:
+                return there
             return replace(there, exported={**there.exported, namespace: step})
 
-        there, written = await write_with_retry(self._partitions, partition, noted, what="partition")
-        found = written or there
-        return found is not None and found.state is PartitionState.ATTACHED
+        update = await update_with_retry(self._partitions, partition, note, what="partition")
+        return update is not None and update.after.state is PartitionState.ATTACHED
 
     async def confirm(self, partition: str) -> bool:
         """Count a batch whose copies are all in the partition. False if somebody has detached it meanwhile."""
 
-        def counted(there: ArchivePartition | None) -> ArchivePartition | None:
-            if there is None or there.state is not PartitionState.ATTACHED:
-                return None
-            return replace(there, batches=there.batches + 1)
+        def count(there: ArchivePartition) -> ArchivePartition:
+            return replace(there, batches=there.batches + 1) if there.state is PartitionState.ATTACHED else there
 
-        _, written = await write_with_retry(self._partitions, partition, counted, what="partition")
-        return written is not None
+        update = await update_with_retry(self._partitions, partition, count, what="partition")
+        return update is not None and update.after is not update.before
 
     async def count(self, partition: str) -> int:
         """How many copies a partition has."""
@@ -179,12 +174,12 @@ class ArchivePlaces:
     async def _switch(self, partition: str, state: PartitionState) -> None:
         detached = state is PartitionState.DETACHED
 
-        def switched(there: ArchivePartition) -> ArchivePartition:
+        def switch(there: ArchivePartition) -> ArchivePartition:
             if there.state is state:
                 return there
             return replace(there, state=state, detached_at=self._clock.now() if detached else None, kept=not detached)
 
-        if await update_with_retry(self._partitions, partition, switched, what="partition") is None:
+        if await update_with_retry(self._partitions, partition, switch, what="partition") is None:
             raise NoSuchPartition(partition)
 
     async def _require(self, partition: str) -> ArchivePartition:

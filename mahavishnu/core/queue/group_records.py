@@ -25,11 +25,10 @@ from mahavishnu.model.group import (
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.base import get_one, update_with_retry, write_one
+from mahavishnu.stores.base import get_one, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.kinds import GROUPS
 
 log = logging.getLogger(__name__)
-_TRIES = 50
 _PAGE = 1000
 _ALL = Query(limit=_PAGE)
 _NAMED_TARGETS = 20  # groups that letters of one group have moved to, and that get a note of it
@@ -129,12 +128,16 @@ class GroupRecords:
             return True
 
     async def _add_note(self, fingerprint: str, by: str, note: str) -> None:
-        for _ in range(_TRIES):
-            fresh = self.new(fingerprint)
-            group = await get_one(self.collection, fresh.key) or fresh
-            if await self.write(group, update_group(group, self._clock.now(), by, note=note), by, note):
-                return
-        raise StoreUnavailable(f"group {fingerprint!r} was changed by others {_TRIES} times in a row")
+        fresh = self.new(fingerprint)
+
+        def add(group: Group | None) -> Group:
+            return update_group(group or fresh, self._clock.now(), by, note=note)
+
+        async with self._context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
+            before, after = await write_with_retry(self.collection, fresh.key, add, what="group")
+            assert after is not None
+            record.add_change(group_as_dict(before or fresh), group_as_dict(after))
+        self.publish(before or fresh, after, by)
 
     async def follow_letters(
         self, records: Mapping[str, Group], moved: Mapping[tuple[str | None, str | None], int], by: str

@@ -254,6 +254,7 @@ class _Folding:
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
         listed = ListedTombstone.of(letter, returning=True)
+        # A loop of its own: two records change in turn, and a lost one takes back what was done with the other.
         for _ in range(_TRIES):
             place = await write_one(self._letters, placeholder(letter, self._today, self._now))
             if place is None:
@@ -287,8 +288,8 @@ class _Folding:
 
     async def _list_more(self) -> LedgerEntry | None:
         """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
-        for _ in range(_TRIES):
-            day = await get_one(self._ledger, self._today)
+
+        async def list_old(day: LedgerEntry | None) -> LedgerEntry | None:
             if day is not None and day.folding:
                 return None  # another process is at it, or some cannot be folded
             old = Between("resolution_timestamp", below=self._now - self._limit)
@@ -296,12 +297,10 @@ class _Folding:
             # A search may be behind. What was folded in today's name before its list was emptied is seen here.
             there = await self._letters.get([letter.key for letter in page.items])
             listed = tuple(ListedTombstone.of(letter) for letter in there if self._is_old(letter))
-            if not listed:
-                return None
-            listing = replace(day or self._empty_day(), folding=listed)
-            if (written := await write_one(self._ledger, listing)) is not None:
-                return written
-        return None
+            return replace(day or self._empty_day(), folding=listed) if listed else None
+
+        _, listing = await write_with_retry(self._ledger, self._today, list_old, what="the numbers of", tries=_TRIES)
+        return listing
 
     def _is_old(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
         if not isinstance(letter, DeadLetter) or not letter.is_deleted or not letter.generation:
@@ -317,6 +316,7 @@ class _Folding:
         folded: list[ListedTombstone] = []
         left: list[ListedTombstone] = []
         undecided = list(day.folding)
+        # A loop of its own: each turn also removes placeholders, and looks at all again that may hide a letter.
         for _ in range(_TRIES):
             keys = [listed.key for listed in undecided]
             there, seen = seen or (await self._letters.get(keys) if keys else []), ()
