@@ -288,7 +288,7 @@ class RunExecutor:
 
         Raises RunLeaseLost, RunStopped.
         """
-        while True:
+        while True:  # a loop of its own: the run is only read if it may have been changed, and only written when due
             if not self._fresh:
                 await self._refresh()
             self._fresh = False

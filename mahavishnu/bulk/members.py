@@ -118,7 +118,7 @@ class RunMembers:
         done = list(items)
         todo = list(range(len(items)))
         away: StoreError | None = None
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # a loop of its own: former letters, runs and revisions are asked for all at once
             letters = await self._current_letters([items[place] for place in todo])
             over = await self._finished_runs(letters)
             before: dict[int, DeadLetter] = {}

@@ -91,7 +91,7 @@ class EventLog:
     async def _store(self, batch: Sequence[_Appended]) -> None:
         async with self._turn:
             left = list(batch)
-            for _ in range(_TRIES):
+            for _ in range(_TRIES):  # a loop of its own: an event whose number is taken gets the next one: another key
                 left = await self._store_some(left)
                 if not left:
                     return

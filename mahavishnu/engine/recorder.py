@@ -145,7 +145,7 @@ class LetterRecorder:
         deleted. Raises LetterBusy while it has to wait for what is there, QueueFull if there is no room for it, unless
         `has_room` says that there is, and what the store raises.
         """
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # a loop of its own: the key is looked for in each turn, and history is written first
             place, theirs = await find_place(self.letters, ours, is_new=failure is not None)
             if failure is not None and theirs is not None and theirs.is_open and not theirs.knows(ours.entry_id):
                 if (merged := await self._merge_into_open(place, failure)) is not None:

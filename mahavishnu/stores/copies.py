@@ -68,7 +68,7 @@ async def _write(
 ) -> dict[str, C]:
     written: dict[str, C] = {}
     waiting = list(wanted)
-    for _ in range(_TRIES):
+    for _ in range(_TRIES):  # a loop of its own: `spare` is asked once about all copies there, after they were read
         taken: list[C] = []
         for copy, stored in zip(waiting, await copies.write(waiting), strict=True):
             if isinstance(stored, StoreError):

@@ -193,8 +193,7 @@ async def forget_found_revisions(
         if isinstance(problem, StoreError) and not isinstance(problem, CorruptRecord):  # what is corrupt is there
             raise problem
     gone = tuple(entry_id for entry_id, there in zip(entry_ids, former, strict=True) if there is None)
-    # A loop of its own: it removes, and searches again.
-    for _ in range(_TRIES):
+    for _ in range(_TRIES):  # a loop of its own: it removes, and searches again
         if not gone or await _remove_found(revisions, Query((Is("entry_id", gone),), limit=_PAGE)):
             return
     raise StoreUnavailable(f"revisions were changed by others {_TRIES} times in a row while they were deleted")

@@ -29,7 +29,7 @@ async def restore_letter(context: QueueContext, line: ArchivedLine) -> DeadLette
     home, key = home_of(context.store), line.copy.letter_key
     letters, history = home.collection(LETTERS), home.collection(HISTORY)
     made: list[tuple[Collection[Any], list[Any]]] = []
-    for _ in range(_TRIES):
+    for _ in range(_TRIES):  # a loop of its own: each turn puts back records of three kinds, or takes them away again
         current = await get_one(letters, key)
         try:
             _refuse_if_taken(line.copy, current)

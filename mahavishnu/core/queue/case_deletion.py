@@ -82,7 +82,7 @@ class CaseDeletion:
         gone: list[ArchivedLetter] = []
         for partition in await self._places.find_attached():
             copies = self._places.letters(partition.name)
-            for _ in range(_TRIES):
+            for _ in range(_TRIES):  # a loop of its own: it removes, and searches again: others may make further copies
                 found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
                 later = await self._find_later(key, known)
                 found = [each for each in found if each.entry_id not in later]

@@ -121,7 +121,7 @@ class Deletion:
         Raises the StoreError of a letter that could not be deleted, after the others were.
         """
         count, rest, problems = 0, list(chosen), list[StoreError]()
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # a loop of its own: a failed write may have landed, and each turn cleans up
             if not rest:
                 break
             tombstones = [delete(letter, now=self._clock.now(), by=by) for letter in rest]

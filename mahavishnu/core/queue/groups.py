@@ -224,7 +224,7 @@ class Groups:
 
         change(Group(fingerprint))  # raises before anything is read
         async with self._context.audit.record("group.update", f"group:{fingerprint}", by=by, reason=note) as record:
-            for _ in range(_TRIES):
+            for _ in range(_TRIES):  # a loop of its own: in an outage it comes from a list, and reading it may write it
                 group, counts = await self._current(fingerprint, self._clock.now(), recent=False)
                 if base is not None and base.version != group.version:
                     when = group.updated_at.isoformat() if group.updated_at else "no time"

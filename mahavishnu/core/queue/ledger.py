@@ -254,8 +254,7 @@ class _Folding:
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
         listed = ListedTombstone.of(letter, returning=True)
-        # A loop of its own: two records change in turn, and a lost one takes back what was done with the other.
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # a loop of its own: two records change in turn, and the second may undo the first
             place = await write_one(self._letters, placeholder(letter, self._today, self._now))
             if place is None:
                 return None
@@ -316,8 +315,7 @@ class _Folding:
         folded: list[ListedTombstone] = []
         left: list[ListedTombstone] = []
         undecided = list(day.folding)
-        # A loop of its own: each turn also removes placeholders, and looks at all again that may hide a letter.
-        for _ in range(_TRIES):
+        for _ in range(_TRIES):  # a loop of its own: each turn also removes placeholders and looks again
             keys = [listed.key for listed in undecided]
             there, seen = seen or (await self._letters.get(keys) if keys else []), ()
             to_fold: dict[ListedTombstone, DeadLetter] = {}

@@ -198,7 +198,7 @@ class QueueDefinitions:
         Raises InvalidOption if others have it as their dead queue, unless `force`, which takes it away from them.
         """
         async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
-            while True:
+            while True:  # a loop of its own: it removes, and looks again at who names this queue
                 current = await self.get(name)
                 referrers = await self._referrers(current)
                 if not force:

@@ -208,7 +208,7 @@ async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T
     A letter of other work than the open one that is there goes home under an id of its own.
     """
     letter = ours
-    for _ in range(_TRIES):
+    for _ in range(_TRIES):  # a loop of its own: the key is looked for in each turn, and history is written first
         ours, theirs = await _find_place(kind, home, letter)
         if theirs is None:
             if await write_one(home, kind.versioned(ours, None)) is not None:
