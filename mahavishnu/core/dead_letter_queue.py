@@ -19,6 +19,7 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.reads import LetterList
+from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.letter_factory import LetterRequest
@@ -85,7 +86,6 @@ class DeadLetterQueue:
         store = store or store_for(opensearch_client, KINDS)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.context.session.shutdown = self.shutdown
-        self.audit = self.context.audit
         if observability_manager is not None:
             self.telemetry.report_to(observability_manager)
 
@@ -99,7 +99,7 @@ class DeadLetterQueue:
 
     def _with(self, context: QueueContext) -> DeadLetterQueue:
         other = DeadLetterQueue.__new__(DeadLetterQueue)
-        other.observability, other.context, other.audit = self.observability, context, context.audit
+        other.observability, other.context = self.observability, context
         other.home = self.home or self
         return other
 
@@ -139,6 +139,11 @@ class DeadLetterQueue:
     telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
     _ledger = cached_property(lambda self: Ledger(self.context))
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """The record of every act."""
+        return self.context.audit
 
     # --- open and close
 
