@@ -205,7 +205,7 @@ def clean(text: str, command: str, *options: str) -> str:
 
 
 def main() -> int:
-    text = clean(clean(str(Stub()), "check", "--fix", "--select", "I,F401"), "format")
+    text = clean(clean(str(Stub()), "check", "--fix"), "format")
     if "--check" not in sys.argv:
         STUB.write_text(text, encoding="utf-8")
     elif not STUB.exists() or STUB.read_text(encoding="utf-8") != text:

@@ -99,8 +99,7 @@ class DeadLetterQueue:
 
     def _with(self, context: QueueContext) -> DeadLetterQueue:
         other = DeadLetterQueue.__new__(DeadLetterQueue)
-        other.observability, other.context = self.observability, context
-        other.home = self.home or self
+        other.observability, other.context, other.home = self.observability, context, self.home or self
         return other
 
     @property
@@ -138,12 +137,8 @@ class DeadLetterQueue:
     replies = cached_property(lambda self: services.make_replies(self.context))
     telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
+    audit: cached_property[AuditLog] = cached_property(lambda self: self.context.audit)
     _ledger = cached_property(lambda self: Ledger(self.context))
-
-    @cached_property
-    def audit(self) -> AuditLog:
-        """The record of every act."""
-        return self.context.audit
 
     # --- open and close
 
