@@ -19,6 +19,7 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.reads import LetterList
+from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.letter_factory import LetterRequest
@@ -85,7 +86,6 @@ class DeadLetterQueue:
         store = store or store_for(opensearch_client, KINDS)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.context.session.shutdown = self.shutdown
-        self.audit = self.context.audit
         if observability_manager is not None:
             self.telemetry.report_to(observability_manager)
 
@@ -99,8 +99,7 @@ class DeadLetterQueue:
 
     def _with(self, context: QueueContext) -> DeadLetterQueue:
         other = DeadLetterQueue.__new__(DeadLetterQueue)
-        other.observability, other.context, other.audit = self.observability, context, context.audit
-        other.home = self.home or self
+        other.observability, other.context, other.home = self.observability, context, self.home or self
         return other
 
     @property
@@ -138,6 +137,7 @@ class DeadLetterQueue:
     replies = cached_property(lambda self: services.make_replies(self.context))
     telemetry = cached_property(lambda self: services.make_telemetry(self))
     deletion = cached_property(lambda self: services.make_deletion(self.context))
+    audit: cached_property[AuditLog] = cached_property(lambda self: self.context.audit)
     _ledger = cached_property(lambda self: Ledger(self.context))
 
     # --- open and close

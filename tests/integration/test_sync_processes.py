@@ -128,7 +128,7 @@ def test_threads_that_outlive_the_main_thread_lose_nothing(url: str, is_open: bo
     assert (done.returncode, done.stdout) == (0, "the bank is away\n"), done.stderr
     app = MahavishnuApp(MahavishnuSettings(dlq_store_url=url))
     with app.sync as sync:
-        assert sync.calls.run("admit_waiting", sync.calls.dlq.intake.admit_waiting) == 1
+        assert sync.dlq.intake.admit_waiting() == 1
         assert [letter.task for letter in sync.dlq.list_tasks()] == [{"order": "late"}]
 
 

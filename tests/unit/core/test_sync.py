@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,21 @@ import pytest
 from mahavishnu.core import sync
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.sync import SyncQueue
-from mahavishnu.core.sync_methods import SyncFace, SyncMethod
+from mahavishnu.core.queue.operations import LetterOperations
+from mahavishnu.core.sync import SyncQueue, SyncService
 from mahavishnu.engine import store_session
 from mahavishnu.engine.store_session import UsedElsewhere
-from mahavishnu.model.errors import InsideEventLoop, MahavishnuError, NoSuchLetter, StoreUnavailable, SyncTimeout
+from mahavishnu.model.errors import (
+    InsideEventLoop,
+    MahavishnuError,
+    NoSuchLetter,
+    QueueDisabled,
+    StoreUnavailable,
+    SyncTimeout,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import Source
+from mahavishnu.model.query import letter_query
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, queue_of
 
@@ -268,36 +277,143 @@ async def test_what_takes_long_is_waited_for_while_its_event_loop_goes_on(
     await app.shutdown()
 
 
-FACES = [thing for thing in vars(sync).values() if isinstance(thing, type) and issubclass(thing, SyncFace)]
+STUB = ast.parse(Path(sync.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("face", [face for face in FACES if face is not SyncFace], ids=lambda face: face.__name__)
-def test_no_method_is_missing(face: type[SyncFace[Any]]) -> None:
-    """Everything that is awaited on a service has a method of its name here, with its arguments."""
-    service = inspect.get_annotations(face, eval_str=True).get("service") or face.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined]
-    awaited = {
-        name
-        for name, method in vars(service).items()
-        if not name.startswith("_") and (inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method))
+NO_SERVICES = {"sync", "queue_if_enabled", "dlq.store", "dlq.clock", "dlq.all_namespaces"}
+
+
+def services_of(app: MahavishnuApp) -> dict[str, object]:
+    """Everything of the app and of its queue that has methods to await, by its place under `app.sync`."""
+    services: dict[str, object] = {"": app, "dlq_integration.": app.dlq_integration}
+    for place, owner in (("", app), ("dlq.", queue_of(app))):
+        for name, each in vars(type(owner)).items():
+            if name.startswith("_") or callable(each) or not hasattr(each, "__get__") or place + name in NO_SERVICES:
+                continue
+            service = getattr(owner, name)
+            if any(inspect.iscoroutinefunction(method) for method in vars(type(service)).values()):
+                services[f"{place}{name}."] = service
+    return services
+
+
+def declared_in_stub(path: str) -> set[str]:
+    """The members that the stub declares under a path of `app.sync`."""
+    classes = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
+    face = classes["SyncApp"]
+    for name in path.split(".")[:-1]:
+        member = next(each for each in face.body if isinstance(each, ast.FunctionDef) and each.name == name)
+        assert member.returns is not None
+        face = classes[ast.unparse(member.returns)]
+    return {each.name for each in face.body if isinstance(each, ast.FunctionDef)}
+
+
+def test_each_awaited_method_has_a_twin_that_the_stub_declares() -> None:
+    app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))
+    services = services_of(app)
+    assert {"", "dlq.", "dlq.letters.", "dlq.audit.", "dlq.archive.", "lifecycle.", "events.", "dlq_integration."} <= {
+        *services
     }
-    assert awaited - set(vars(face)) == set()
-    for name, method in vars(face).items():
-        if isinstance(method, SyncMethod):
-            assert method.method is getattr(service, name), name
+    count = 0
+    for path, service in services.items():
+        face: Any = app.sync
+        for name in path.split(".")[:-1]:
+            face = getattr(face, name)
+        assert face.service is service
+        public = {name: each for name, each in inspect.getmembers(type(service)) if not name.startswith("_")}
+        awaited = {
+            name
+            for name, each in public.items()
+            if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+        }
+        assert awaited <= set(dir(face)), path
+        assert awaited <= declared_in_stub(path), path
+        for name in awaited:
+            assert callable(getattr(face, name)), f"{path}{name}"
+            count += 1
+    assert count > 180
 
 
-INNER = {"intake", "processing", "replies", "closing"}  # for those who extend the queue
-NEEDS_NO_LOOP = {"telemetry"}  # `register` is called as it is
+def test_a_method_that_a_service_gets_later_is_there_without_a_further_line(app: MahavishnuApp) -> None:
+    class Letters(LetterOperations):
+        async def count_all(self, *, at_least: int = 0) -> int:
+            """Count the letters."""
+            return max(at_least, len(await queue_of(app).list_tasks()))
+
+    queue_of(app).letters = Letters(queue_of(app).context)
+    app.sync.dlq.enqueue("wf_1", {}, [], NETWORK)
+    count_all = app.sync.dlq.letters.count_all  # type: ignore[attr-defined]  # not in the stub
+    assert (count_all(), count_all(at_least=3), count_all.__doc__) == (1, 3, "Count the letters.")
 
 
-def test_no_service_is_missing() -> None:
-    """Of those that users hold in their hands."""
-    services = {name for name, each in vars(DeadLetterQueue).items() if isinstance(each, cached_property)}
-    here = {name for name, each in vars(SyncQueue).items() if isinstance(each, cached_property)}
-    assert {name for name in services if not name.startswith("_")} - INNER - NEEDS_NO_LOOP == here - {"audit"}
-    queue = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:")).sync.dlq
-    for name in here:
-        assert getattr(queue, name).service is getattr(queue.service, name)
+def test_names_that_are_not_awaited_say_so(app: MahavishnuApp) -> None:
+    for ask, why in {
+        "app.sync.nothing": r"^app\.nothing does not exist$",
+        "app.sync.dlq.letters.nothing": r"^app\.dlq\.letters\.nothing does not exist$",
+        "app.sync.dlq.listen": r"^app\.dlq\.listen is not awaited: use it there, not under app\.sync$",
+        "app.sync.dlq.store": r"^app\.dlq\.store is not awaited",
+        "app.sync.sync": r"^app\.sync is not awaited",
+        "app.sync.dlq._ledger": "^'SyncQueue' object has no attribute '_ledger'$",
+        "app.sync.dlq.letters._move": "^'SyncService' object has no attribute '_move'$",
+    }.items():
+        with pytest.raises(AttributeError, match=why):
+            eval(ask, {"app": app})
+    for kind in (SyncQueue, SyncService):
+        with pytest.raises(AttributeError):  # as `copy` and debuggers ask an object that is not ready
+            kind.__new__(kind).service  # noqa: B018
+
+
+def test_a_service_is_made_when_it_is_first_used(app: MahavishnuApp) -> None:
+    names = {"get_task", "letters", "groups", "audit"}
+    assert names <= set(dir(app.sync.dlq))
+    views = app.sync.dlq.views
+    assert "views" not in vars(queue_of(app))
+    assert "save" in dir(views)
+    assert app.sync.dlq.views is views
+    assert views.list() == []
+    disabled = MahavishnuApp(MahavishnuSettings(dlq_enabled=False)).sync
+    assert names <= set(dir(disabled.dlq))
+    assert "service" in dir(disabled.dlq.groups) and "list" not in dir(disabled.dlq.groups)
+    with pytest.raises(QueueDisabled):
+        disabled.dlq.groups.list()
+    with pytest.raises(QueueDisabled):
+        disabled.events.read(consumer="me")
+
+
+def test_a_representative_of_each_service_is_called(tmp_path: Path) -> None:
+    """And what was written is there for another app: it was durable when the call returned."""
+    settings = MahavishnuSettings(dlq_store_url=f"sqlite:///{tmp_path / 'letters.db'}")
+    with MahavishnuApp(settings).sync as here:
+        here.dlq.intake.record_many([])
+        here.dlq.enqueue("wf_1", {}, ["api"], NETWORK)
+        here.dlq.queues.create("mail")
+        item = here.dlq.queues.produce("mail", {"to": "ann"})
+        here.dlq.views.save("mine", "is:open", by="ann")
+        here.lifecycle.create("sweep")
+        with MahavishnuApp(settings).sync as there:
+            assert there.dlq.queues.item("mail", item.id).payload == {"to": "ann"}
+            assert [view.name for view in there.dlq.views.list()] == ["mine"]
+            assert [task.name for task in there.lifecycle.list().items] == ["sweep"]
+            assert there.dlq.search.count(letter_query()).number == 1
+            assert [line for line in there.dlq.transfer.export()] != []
+            assert there.dlq.replies.begin("key", "asked") is None
+            assert there.telemetry.collect()
+            assert there.dlq.archive.run(dry_run=True).tasks_archived == 0
+            there.dlq.closing.finish()
+
+
+async def test_lines_are_exported_where_another_event_loop_uses_the_store(app: MahavishnuApp) -> None:
+    await queue_of(app).enqueue("wf_1", {}, [], NETWORK)
+    lines = await asyncio.to_thread(lambda: list(app.sync.dlq.transfer.export()))
+    assert [json.loads(line)["task_id"] for line in lines] == ["wf_1"]
+    await app.shutdown()
+
+
+def test_the_module_imports_no_service_before_it_is_used() -> None:
+    program = "import sys, mahavishnu.core.sync\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    services = services_of(MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))).values()
+    needed = {"mahavishnu.core.dead_letter_queue", "mahavishnu.engine.audit", LetterOperations.__module__}
+    assert {type(each).__module__ for each in services} & {*loaded} == needed
 
 
 def test_a_method_shows_the_arguments_and_the_words_of_the_awaited_one() -> None:
