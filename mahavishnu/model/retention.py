@@ -40,12 +40,16 @@ class RetentionRules(Rules):
     history_days: int | None = rule(
         90, "How long former letters stay whose task failed again; null: as long as the letter", 0, 36500
     )
-    archive_months: int | None = rule(6, "Detach a month of the archive after so many months; null: never", 1, 1200)
-    audit_days: int | None = rule(400, "How long audit entries are kept; null: always", 1, 36500)
-    runs_days: int | None = rule(90, "How long bulk runs are kept after their end; null: always", 1, 36500)
-    tasks_days: int | None = rule(30, "How long lifecycle tasks are kept after their end; null: always", 1, 36500)
+    archive_months: int | None = rule(
+        6, "Detach a month of the archive after so many months; null: never", 1, 1200, zero=True
+    )
+    audit_days: int | None = rule(400, "How long audit entries are kept; null: always", 1, 36500, zero=True)
+    runs_days: int | None = rule(90, "How long bulk runs are kept after their end; null: always", 1, 36500, zero=True)
+    tasks_days: int | None = rule(
+        30, "How long lifecycle tasks are kept after their end; null: always", 1, 36500, zero=True
+    )
     revisions_days: int | None = rule(
-        None, "How long it is kept what letters were before edits; null: as long as the letter", 1, 36500
+        None, "How long it is kept what letters were before edits; null: as long as the letter", 1, 36500, zero=True
     )
     replies_days: int = rule(1, "How long answers to requests with an idempotency key are kept", 1, 30)
     batch_size: int = rule(1000, "How many letters are archived at once", 1, 10000)

@@ -25,6 +25,7 @@ class RuleInfo:
     allowed: str = ""
     secret: bool = False
     apart: bool = False
+    zero: bool = False
     check: Callable[[Any, str], object] | None = None
 
 
@@ -33,7 +34,7 @@ def rule(default: Any, description: str, least: Any = None, most: Any = None, **
 
     `check` takes a value and the field's name, and raises InvalidInput with a text that begins with the name. `allowed`
     says in words what the type does not say. A `secret` is never printed. A field `apart` is a setting outside of the
-    section that the other fields are in.
+    section that the other fields are in. `zero` allows programs a 0 that the settings refuse: it means at once.
     """
     info = RuleInfo(default, description, least, most, **more)
     given: dict[str, Any] = {"default_factory": default.copy} if isinstance(default, dict) else {"default": default}
@@ -72,7 +73,7 @@ def check_rule(kind: type[Rules], name: str, value: Any) -> None:
             fits = isinstance(value, str) and len(value) >= info.least
         else:
             is_number = isinstance(value, int if "int" in given else int | float) and not isinstance(value, bool)
-            fits = is_number and info.least <= value <= info.most
+            fits = is_number and _least(info) <= value <= info.most
         if not fits:
             raise InvalidInput(f"{name} must be {_describe(info, given)}, not {value!r:.80}")
     if info.check is not None:
@@ -83,7 +84,11 @@ def _describe(info: RuleInfo, given: str) -> str:
     if given == "str":
         return f"a text of at least {info.least} characters"
     number = "a whole number" if "int" in given else "a number"
-    return f"{number} from {info.least} to {info.most}" + (", or None" if "None" in given else "")
+    return f"{number} from {_least(info)} to {info.most}" + (", or None" if "None" in given else "")
+
+
+def _least(info: RuleInfo) -> Any:
+    return 0 if info.zero else info.least
 
 
 def require_web_url(value: str, name: str) -> None:
