@@ -20,6 +20,7 @@ from mahavishnu.model.domain_events import (
     DomainEvent,
     EventPage,
     EventPosition,
+    EventRules,
     Outcome,
     Publication,
     PublicationCondition,
@@ -107,7 +108,7 @@ class DomainEvents:
 
     def _note_dropped(self, event: DomainEvent, problem: BaseException | None = None) -> None:
         self._context.counts[UNSTORED] += 1
-        if self._context.event_rules.durable_outbox:
+        if self._context.rules(EventRules).durable_outbox:
             missed = self.outbox.missed_since
             self.outbox.missed_since = event.created_at if missed is None else min(missed, event.created_at)
         why = "nothing can be written now" if problem is None else str(problem) or type(problem).__name__

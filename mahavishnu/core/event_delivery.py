@@ -22,7 +22,7 @@ from mahavishnu.core.secret_addresses import hide_addresses
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import contain
 from mahavishnu.engine.event_log import EventLog
-from mahavishnu.model.domain_events import DomainEvent, EventPosition
+from mahavishnu.model.domain_events import DomainEvent, EventPosition, EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.signatures import SIGNATURE_HEADER, sign
 
@@ -61,7 +61,7 @@ class EventDelivery:
     def receivers(self) -> dict[str, Deliver]:
         """Who gets events now, by the name of the consumer."""
         found: dict[str, Deliver] = {}
-        rules = self._context.event_rules
+        rules = self._context.rules(EventRules)
         if rules.webhook_url:
             found[WEBHOOK] = Webhook(rules.webhook_url, rules.webhook_secret, self._clock.now)
         for step in self._context.chain.plugins.steps("deliver"):

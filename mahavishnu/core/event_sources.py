@@ -13,7 +13,7 @@ from dataclasses import replace
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import MOST_WAITING
 from mahavishnu.model.derived_events import TASK_EVENTS, StepEvent, event_of, names_of, task_events
-from mahavishnu.model.domain_events import DeliveryMode, DomainEvent
+from mahavishnu.model.domain_events import DeliveryMode, DomainEvent, EventRules
 from mahavishnu.model.errors import ENDS
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.tasks import TaskRecord
@@ -56,12 +56,12 @@ class EventSources:
 
     def mode_of(self, event: DomainEvent) -> DeliveryMode:
         """Where an event goes that nobody has published by hand."""
-        if event.delivery_mode is DeliveryMode.FAST and self._context.event_rules.is_durable(event.name):
+        if event.delivery_mode is DeliveryMode.FAST and self._context.rules(EventRules).is_durable(event.name):
             return DeliveryMode.BROADCAST
         return event.delivery_mode
 
     def _is_wanted(self, name: str) -> bool:
-        return self._wants(name) or self._context.event_rules.is_durable(name)
+        return self._wants(name) or self._context.rules(EventRules).is_durable(name)
 
     def _hear(self, event: Event) -> None:
         self._pass_on(event_of(event, self._context.namespace))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from pydantic import SecretStr
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
@@ -19,15 +17,11 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.encryption import encryption_of
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import backoff
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.requeue_rules import RequeueRules
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.rules import Rules
 from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
@@ -116,56 +110,29 @@ def breakers_from(settings: MahavishnuSettings) -> Breakers:
     return Breakers(settings.circuit.failure_threshold, settings.circuit.cooloff_seconds)
 
 
-def requeues_from(settings: MahavishnuSettings) -> RequeueRules:
-    """How often work may be sent back, and when a rule does it."""
-    rule = settings.auto_requeue
-    return RequeueRules(
-        max_dlq_retries=settings.max_dlq_retries,
-        priority_boost=settings.dlq_priority_boost,
-        automatic=rule.enabled,
-        interval=timedelta(minutes=rule.requeue_interval_minutes),
-        attempts=rule.max_auto_requeue_attempts,
-        multiplier=rule.requeue_backoff_multiplier,
+def rules_from(settings: MahavishnuSettings) -> tuple[Rules, ...]:
+    """Return the rule sets of a queue."""
+    templates = settings.templates
+    limits: dict[str, Any] = (
+        {"templates_directory": templates or None}
+        if isinstance(templates, str)
+        else {"templates": read_templates(templates)}
     )
-
-
-def retention_from(settings: MahavishnuSettings) -> RetentionRules:
-    """How long records are kept."""
-    return RetentionRules(**settings.retention.model_dump())
-
-
-def event_rules_from(settings: MahavishnuSettings) -> EventRules:
-    """Which domain events are stored, for how long, and where they are sent."""
-    return EventRules(**_in_clear(settings.events.model_dump()))
-
-
-def _in_clear(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.get_secret_value() if isinstance(value, SecretStr) else value for name, value in given.items()}
-
-
-def alert_rules_from(settings: MahavishnuSettings) -> AlertRules:
-    """Who is told of what is wrong."""
-    given: dict[str, Any] = settings.alerts.model_dump()
-    minutes = {name: given.pop(f"{name}_minutes") for name in ("first_seen", "cool_down", "repeat")}
-    times: dict[str, Any] = {
-        name: None if value is None else timedelta(minutes=value) for name, value in minutes.items()
-    }
-    clear = _in_clear(given)
-    return AlertRules(reasons=clear.pop("rules"), age=timedelta(hours=clear.pop("age_hours")), **times, **clear)
-
-
-def staleness_from(settings: MahavishnuSettings) -> StalenessRules:
-    """When tracked tasks are stale, with the templates of the settings."""
-    given = settings.templates
-    if isinstance(given, str):
-        return StalenessRules(**settings.staleness.model_dump(), templates_directory=given or None)
-    return StalenessRules(**settings.staleness.model_dump(), templates=read_templates(given))
+    limit, boost = settings.max_dlq_retries, settings.dlq_priority_boost
+    return (
+        settings.retention,
+        settings.events,
+        settings.alerts,
+        settings.dlq_reasons,
+        replace(settings.staleness, **limits),
+        replace(settings.auto_requeue, max_dlq_retries=limit, dlq_priority_boost=boost),
+    )
 
 
 def follow_event_rules(dlq: DeadLetterQueue) -> None:
     """Have the events heard that the settings name; where they name none, nothing is made for it."""
     follow_arrivals(dlq)
-    if dlq.context.event_rules.durable_names or "domain_events" in vars(dlq):
+    if dlq.context.rules(EventRules).durable_names or "domain_events" in vars(dlq):
         dlq.domain_events.sources.listen()
 
 
@@ -173,7 +140,7 @@ def follow_arrivals(dlq: DeadLetterQueue) -> None:
     """Have the outbox of events told of records that come home from a local store, if there is one."""
 
     async def note(kind: Kind[Any], records: Sequence[Any]) -> None:
-        if dlq.context.event_rules.durable_outbox:
+        if dlq.context.rules(EventRules).durable_outbox:
             from mahavishnu.core.event_outbox import note_arrivals  # what has no outbox starts without it
 
             await note_arrivals(dlq.context, kind, records)
@@ -203,12 +170,7 @@ def queue_from(
             letter_factory=letter_factory_from(settings),
             limits=limits_from(settings),
             breakers=breakers_from(settings),
-            requeues=requeues_from(settings),
-            retention=retention_from(settings),
-            events=event_rules_from(settings),
-            alerts=alert_rules_from(settings),
-            staleness=staleness_from(settings),
-            reasons=ReasonRules(**settings.dlq_reasons.model_dump()),
+            rules=rules_from(settings),
             backoffs=backoffs_from(settings),
             namespace=settings.dlq_namespace,
             tracing=make_tracing(settings.telemetry.tracing),
@@ -228,18 +190,7 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
         dlq.context.letter_factory = letter_factory_from(settings)
     kinds = {kind.name: kind for kind in (*value_kinds_from(dlq.context.chain), *dlq.context.value_kinds)}
     dlq.context.letter_factory = replace(dlq.context.letter_factory, value_kinds=tuple(kinds.values()))
-    if given.requeues is None:
-        dlq.context.requeues = requeues_from(settings)
-    if given.retention is None:
-        dlq.context.retention = retention_from(settings)
-    if given.events is None:
-        dlq.context.event_rules = event_rules_from(settings)
-    if given.alerts is None:
-        dlq.context.alert_rules = alert_rules_from(settings)
-    if given.staleness is None:
-        dlq.context.staleness = staleness_from(settings)
-    if given.reasons is None:
-        dlq.context.reasons = ReasonRules(**settings.dlq_reasons.model_dump())
+    dlq.context.set_rules(*rules_from(settings), *given.rules)
     if dlq.context.backoffs is backoff.DEFAULT:
         dlq.context.backoffs = backoffs_from(settings)
     own = dict(dlq.context.backoffs.custom)
@@ -281,11 +232,6 @@ def reconfigure(dlq: DeadLetterQueue, settings: MahavishnuSettings) -> None:
     kinds = dlq.context.value_kinds  # plugins were asked for them at the start
     dlq.context.letter_factory = replace(letter_factory_from(settings), value_kinds=kinds)
     dlq.context.backoffs = BackoffRegistry(dlq.context.backoffs.custom, backoffs_from(settings).random)
-    dlq.context.requeues = requeues_from(settings)
-    dlq.context.retention = retention_from(settings)
-    dlq.context.event_rules = event_rules_from(settings)
-    dlq.context.alert_rules = alert_rules_from(settings)
-    dlq.context.staleness = staleness_from(settings)
-    dlq.context.reasons = ReasonRules(**settings.dlq_reasons.model_dump())
+    dlq.context.set_rules(*rules_from(settings))
     dlq.configure(limits=limits_from(settings), breakers=breakers_from(settings), keep_interval=True)
     follow_event_rules(dlq)

@@ -6,10 +6,10 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.engine.audit import AuditLog, MayAct
@@ -24,10 +24,8 @@ from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
@@ -36,10 +34,7 @@ from mahavishnu.model.namespaces import require_namespace, require_namespace_or_
 from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
 from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.query_json import query_to_json
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.requeue_rules import RequeueRules
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.model.rules import Rules
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
@@ -53,6 +48,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.model.value_kinds import ValueKind
 
+R = TypeVar("R", bound=Rules)
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
@@ -97,12 +93,7 @@ class QueueOptions:
     letter_factory: LetterFactory | None = None
     limits: Limits | None = None
     breakers: Breakers | None = None
-    requeues: RequeueRules | None = None
-    retention: RetentionRules | None = None
-    events: EventRules | None = None
-    alerts: AlertRules | None = None
-    staleness: StalenessRules | None = None
-    reasons: ReasonRules | None = None
+    rules: Sequence[Rules] = ()  #: rule sets, at most one of each class
     backoffs: BackoffRegistry = backoff.DEFAULT
     owner: str | None = None
     callback: Workflow | None = None
@@ -110,6 +101,12 @@ class QueueOptions:
     tracing: Tracing | None = None
     may_act: MayAct | None = None  #: asked besides the permissions of who acts
     audit_payload_reads: bool = False  #: the audit says who has read which payload
+    requeues: InitVar[Rules | None] = None  #: one of the `rules`
+    events: InitVar[Rules | None] = None  #: one of the `rules`
+
+    def __post_init__(self, requeues: Rules | None, events: Rules | None) -> None:
+        given = tuple(each for each in (requeues, events) if each is not None)
+        object.__setattr__(self, "rules", (*self.rules, *given))
 
 
 class QueueContext:
@@ -126,12 +123,8 @@ class QueueContext:
         self._limits = options.limits or Limits()
         self.on_new_limits: set[Callable[[], object]] = set()  # called when there are others: who sleeps by them wakes
         self.breakers = options.breakers or Breakers()
-        self.requeues = options.requeues or RequeueRules()
-        self.retention = options.retention or RetentionRules()
-        self.event_rules = options.events or EventRules()
-        self.alert_rules = options.alerts or AlertRules()
-        self.staleness = options.staleness or StalenessRules()
-        self.reasons = options.reasons or ReasonRules()
+        self._rules: dict[type[Rules], Any] = {}
+        self.set_rules(*options.rules)
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
@@ -302,6 +295,17 @@ class QueueContext:
     @letter_factory.setter
     def letter_factory(self, factory: LetterFactory) -> None:
         self._letter_factory = replace(factory, namespace=self.namespace)
+
+    def rules(self, kind: type[R]) -> R:
+        """Return the rule set of this class as it is now, which is its defaults where none was set."""
+        found: R | None = self._rules.get(kind)
+        if found is None:
+            found = self._rules[kind] = kind()
+        return found
+
+    def set_rules(self, *rules: Rules) -> None:
+        """Go on with these rule sets, each instead of the one of its class."""
+        self._rules.update((type(each), each) for each in rules)
 
     @property
     def capacity(self) -> Capacity:

@@ -24,6 +24,7 @@ from mahavishnu.model.domain_events import (
     DomainEvent,
     EventPage,
     EventPosition,
+    EventRules,
     event_key,
     position_key,
     removable_number,
@@ -267,7 +268,7 @@ class EventLog:
     async def remove_old(self) -> int:
         """Remove what the rules no longer keep, the oldest first; safe when two do it. Returns how many."""
         await self._context.open()
-        rules, removed = self._context.event_rules, 0
+        rules, removed = self._context.rules(EventRules), 0
         consumers = await self.consumers()
         acknowledged = min((each.number for each in consumers), default=None)
         while True:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 from urllib.parse import quote
 
 from mahavishnu.model.attention import Attention, attention_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.group import GroupView
+from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule
 
 LONGEST_ALERT_TITLE = 200  # characters
 CHANNELS = ("webhook", "slack", "pagerduty", "email", "log")
@@ -47,47 +50,112 @@ GROUP_REASONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AlertRules:
+def _require_known(names: Iterable[str], known: Sequence[str], what: str, field: str) -> None:
+    for name in names:
+        if name not in known:
+            raise InvalidInput(f"{field}: there is no {what} {name!r:.80} of alerts; there are {', '.join(known)}")
+
+
+def _require_reasons(names: Iterable[str], field: str) -> None:
+    _require_known(names, list(AlertReason), "rule", field)
+
+
+def _require_routes(routes: Mapping[str, Iterable[str]], field: str) -> None:
+    _require_known(routes, CHANNELS, "channel", field)
+    _require_reasons((name for names in routes.values() for name in names), field)
+
+
+def _require_addresses(value: str | Iterable[str], field: str) -> None:
+    for each in (value,) if isinstance(value, str) else value:
+        if not re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", each):
+            raise InvalidInput(f"{field} must be an address such as ops@example.com, not {each!r:.80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRules(Rules):
     """Which rules there are, whom they are told to, and how often. Raises InvalidInput for what there is not.
 
-    `routes` are the reasons that a channel is told of, where those are not all. An alert that has ended and begins
+    `routes` are the rules that a channel is told of, where those are not all. An alert that has ended and begins
     again is told of after `cool_down`; one that nobody takes is repeated after `repeat`, None: never. Of more than
     `most_groups` groups that begin at once one alert speaks.
     """
 
-    reasons: tuple[str, ...] = tuple(each for each in AlertReason if each is not AlertReason.FIRST_SEEN)
-    first_seen: timedelta = timedelta(hours=1)
-    age: timedelta = timedelta(hours=24)
-    many_exhausted: int = 100
-    most_groups: int = 10
-    cool_down: timedelta = timedelta(minutes=15)
-    repeat: timedelta | None = timedelta(hours=4)
-    console_url: str | None = None
-    routes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    log: bool = False
-    webhook_url: str | None = field(default=None, repr=False)
-    webhook_secret: str | None = field(default=None, repr=False)
-    slack_url: str | None = field(default=None, repr=False)
-    pagerduty_key: str | None = field(default=None, repr=False)
-    pagerduty_url: str = "https://events.pagerduty.com/v2/enqueue"
-    email_to: tuple[str, ...] = ()
-    email_from: str = "mahavishnu@localhost"
-    smtp_host: str = "localhost"
-    smtp_port: int = 25
-    smtp_security: str = "none"
-    smtp_user: str | None = None
-    smtp_password: str | None = field(default=None, repr=False)
+    rules: tuple[str, ...] = rule(
+        tuple(each for each in AlertReason if each is not AlertReason.FIRST_SEEN),
+        "What is told of",
+        allowed=f"a list of some of {', '.join(map(repr, AlertReason))}",
+        check=_require_reasons,
+    )
+    routes: Mapping[str, tuple[str, ...]] = rule(
+        {}, "The rules that a channel is told of, by its name, where those are not all", check=_require_routes
+    )
+    first_seen_minutes: int = rule(60, "How long a group of failures is new", 1, LONGEST_MINUTES)
+    age_hours: int = rule(24, "How long letters may wait for a person", 1, 8760)
+    many_exhausted: int = rule(100, "How many exhausted letters are many, besides those of groups", 1, 100000)
+    most_groups: int = rule(10, "Of how many new groups at once each has an alert of its own", 1, 1000)
+    cool_down_minutes: int = rule(15, "How long nothing is said of what ended and begins again", 0, 1440)
+    repeat_minutes: int | None = rule(
+        240, "After how long it is said again that something is wrong that nobody has taken; null: never", 1, 10080
+    )
+    console_url: str | None = rule(
+        None,
+        "Where people reach the console, for links in notices",
+        allowed="an http: or https: URL",
+        check=require_web_url,
+    )
+    log: bool = rule(False, "Write notices into the log")
+    webhook_url: str | None = rule(
+        None,
+        "Where notices are posted to, as JSON. It is a secret: many have a token in them",
+        allowed="an http: or https: URL",
+        secret=True,
+        check=require_web_url,
+    )
+    webhook_secret: str | None = rule(None, "What posted notices are signed with", secret=True)
+    slack_url: str | None = rule(
+        None, "The incoming webhook of a Slack channel; it is a secret", secret=True, check=require_web_url
+    )
+    pagerduty_key: str | None = rule(None, "The integration key of a PagerDuty service (Events API v2)", secret=True)
+    pagerduty_url: str = rule(
+        "https://events.pagerduty.com/v2/enqueue",
+        "Where PagerDuty takes events, or what speaks as it does",
+        allowed="an http: or https: URL",
+        check=require_web_url,
+    )
+    email_to: tuple[str, ...] = rule((), "Addresses that notices are sent to", check=_require_addresses)
+    email_from: str = rule("mahavishnu@localhost", "The address that notices come from", 3, check=_require_addresses)
+    smtp_host: str = rule("localhost", "The mail server", 1)
+    smtp_port: int = rule(25, "The port of the mail server", 1, 65535)
+    smtp_security: Literal["none", "starttls", "tls"] = rule(
+        "none", "How the mail server is spoken to: in clear, by STARTTLS, or by TLS from the start"
+    )
+    smtp_user: str | None = rule(None, "User name for the mail server")
+    smtp_password: str | None = rule(None, "Password for the mail server", secret=True)
 
-    def __post_init__(self) -> None:
-        for given, known, what in (
-            (self.reasons, list(AlertReason), "rule"),
-            (self.routes, CHANNELS, "channel"),
-            ([reason for each in self.routes.values() for reason in each], list(AlertReason), "rule"),
-        ):
-            for name in given:
-                if name not in known:
-                    raise InvalidInput(f"there is no {what} {name!r:.80} of alerts; there are {', '.join(known)}")
+    def check_together(self) -> None:
+        """Raise InvalidInput for a password that would be sent in clear."""
+        if self.smtp_password is not None and self.smtp_security == "none":
+            raise InvalidInput("smtp_password is only sent over TLS: alerts.smtp_security must be starttls or tls")
+
+    @property
+    def first_seen(self) -> timedelta:
+        """The time for which a group is new."""
+        return timedelta(minutes=self.first_seen_minutes)
+
+    @property
+    def age(self) -> timedelta:
+        """The time that letters may wait for a person."""
+        return timedelta(hours=self.age_hours)
+
+    @property
+    def cool_down(self) -> timedelta:
+        """The time for which an alert that has ended and begins again is not told of."""
+        return timedelta(minutes=self.cool_down_minutes)
+
+    @property
+    def repeat(self) -> timedelta | None:
+        """The time after which an alert that nobody has taken is told of again; None: never."""
+        return None if self.repeat_minutes is None else timedelta(minutes=self.repeat_minutes)
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -125,8 +193,8 @@ def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]] | None) -> 
         RuleReport(
             reason.value,
             about,
-            reason in rules.reasons and bool(channels := _channels_for(reason, rules)),
-            channels if reason in rules.reasons else (),
+            reason in rules.rules and bool(channels := _channels_for(reason, rules)),
+            channels if reason in rules.rules else (),
             None if alerts is None else sum(reason.value in reasons for reasons in alerts),
             path,
             runbook_path([reason]),
@@ -152,7 +220,7 @@ def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
 def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str]]:
     """Each rule with when it holds, and the page to look at."""
     groups = "/groups"
-    new, old = int(rules.first_seen.total_seconds() // 60), int(rules.age.total_seconds() // 3600)
+    new, old = rules.first_seen_minutes, rules.age_hours
     exhausted = f"{_count(rules.many_exhausted, 'letter')} or more are exhausted that no other alert speaks of"
     return (
         (AlertReason.FIRST_SEEN, f"the first letter of a group came in the last {_count(new, 'minute')}", groups),
@@ -197,7 +265,7 @@ def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding 
         AlertReason.AGE: bool(view.for_people) and begun is not None and now - begun >= rules.age,
         AlertReason.NEEDS_PERSON: bool(view.for_people),
     }
-    reasons = tuple(each for each in GROUP_REASONS if holds[each] and each in rules.reasons)
+    reasons = tuple(each for each in GROUP_REASONS if holds[each] and each in rules.rules)
     if not reasons:
         return None
     taken = (view.owner or view.state.value.replace("_", " ")) if attention is Attention.GIVEN else None
@@ -273,7 +341,7 @@ def run_finding(run_id: str, verb: str, why: str | None, rules: AlertRules) -> F
 
 
 def _system(reason: AlertReason, title: str, detail: str, rules: AlertRules, path: str = "/") -> Finding | None:
-    return Finding(reason.value, (reason,), title, detail, path) if reason in rules.reasons else None
+    return Finding(reason.value, (reason,), title, detail, path) if reason in rules.rules else None
 
 
 def shorten(text: str) -> str:

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from mahavishnu.model.durations import require_days
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.rules import Rules, require_web_url, rule
 
 VOID = "(void)"  # the name of a record that stands for an event which was never stored
 LONGEST_NAME = 200
@@ -175,26 +175,35 @@ class Publication:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRules(Rules):
     """Which events of the queue and of steps are stored, and for how long stored events are kept.
 
     `durable_names` are patterns such as `dlq.exhausted` or `dlq.*`. Events that every known consumer has acknowledged
-    stay for `acknowledged_days`, others for `durable_days`; None keeps them. Raises InvalidInput for a number below 0.
+    stay for `acknowledged_days`, others for `durable_days`; None keeps them.
     """
 
-    durable_names: tuple[str, ...] = ()
-    durable_outbox: bool = False
-    acknowledged_days: int | None = 7
-    durable_days: int | None = 30
-    webhook_url: str | None = field(default=None, repr=False)  # it may have a token in it
-    webhook_secret: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        for name in ("acknowledged_days", "durable_days"):
-            value = getattr(self, name)
-            if value is not None:
-                require_days(value, name, ", or None to keep all")
+    durable_names: tuple[str, ...] = rule(
+        (), "Names of events of the queue, of tasks and of steps that are stored for consumers outside, such as dlq.*"
+    )
+    durable_outbox: bool = rule(
+        False,
+        "Store events that a process could not store before it died, by looking at what has changed",
+    )
+    acknowledged_days: int | None = rule(
+        7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
+    )
+    durable_days: int | None = rule(
+        30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
+    )
+    webhook_url: str | None = rule(
+        None,
+        "Where stored events are posted to, as JSON; empty: nowhere. It is a secret: many have a token in them",
+        allowed="an http: or https: URL",
+        secret=True,
+        check=require_web_url,
+    )
+    webhook_secret: str | None = rule(None, "What posted events are signed with", secret=True)
 
     def is_durable(self, name: str) -> bool:
         """Whether events of the queue with this name are stored."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model.clock import add_time, instant
-from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -19,6 +18,7 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.lifecycle import retries_itself
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
+from mahavishnu.model.rules import Rules, rule
 
 BY_RULE = "system_auto_requeue"
 # Only a person can solve these. `permanent` is not among them: unknown errors have that category too.
@@ -26,26 +26,31 @@ LEFT_FOR_PEOPLE = (ErrorCategory.VALIDATION, ErrorCategory.PERMISSION)
 _LONGEST = timedelta(days=3650)
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueRules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequeueRules(Rules):
     """How often a letter may be requeued, how much that raises its priority, and whether a rule does it automatically.
 
-    The rule waits for `interval` after a letter is exhausted, `multiplier` times as long each further time, and leaves
-    the letter to people after `attempts` requeues. Raises InvalidInput for numbers that make no sense.
+    The rule waits for `interval` after a letter is exhausted, longer by the multiplier each further time, and leaves
+    the letter to people after `max_auto_requeue_attempts`. Raises InvalidInput for numbers that make no sense.
     """
 
-    max_dlq_retries: int = 3
-    priority_boost: int = 10
-    automatic: bool = False
-    interval: timedelta = timedelta(minutes=60)
-    attempts: int = 2
-    multiplier: float = 2.0
+    enabled: bool = rule(False, "Send exhausted letters back by a rule, without anybody asking")
+    requeue_interval_minutes: int = rule(
+        60, "How long a letter stays exhausted before the rule sends it back", 1, 7 * 1440
+    )
+    max_auto_requeue_attempts: int = rule(
+        2, "How often the rule sends one letter back before it is left for people", 0, 10
+    )
+    requeue_backoff_multiplier: float = rule(
+        2.0, "By what the wait grows each time the rule sends a letter back", 1, 100
+    )
+    max_dlq_retries: int = rule(3, "How often a task may be requeued before it is given up", 0, 100, apart=True)
+    dlq_priority_boost: int = rule(10, "What a requeue adds to a letter's priority", 0, 100, apart=True)
 
-    def __post_init__(self) -> None:
-        if self.max_dlq_retries < 0 or self.priority_boost < 0 or self.attempts < 0:
-            raise InvalidInput("the numbers of requeues and the boost of each must not be negative")
-        if not self.multiplier >= 1 or self.interval <= timedelta(0):
-            raise InvalidInput("automatic requeues need an interval above 0 and a multiplier from 1")
+    @property
+    def interval(self) -> timedelta:
+        """The time that a letter stays exhausted before the rule requeues it first."""
+        return timedelta(minutes=self.requeue_interval_minutes)
 
     def waiting_time(self, times: int) -> timedelta:
         """How long the rule waits with a letter that it has requeued so many times.
@@ -54,13 +59,13 @@ class RequeueRules:
         [60.0, 120.0]
         """
         try:
-            return min(self.interval * self.multiplier**times, _LONGEST)
+            return min(self.interval * self.requeue_backoff_multiplier**times, _LONGEST)
         except OverflowError:
             return _LONGEST
 
     def queries(self, now: datetime) -> Iterator[Query]:
         """Letters that may have waited long enough: one query for each number of requeues by the rule."""
-        for times in range(self.attempts if self.automatic else 0):
+        for times in range(self.max_auto_requeue_attempts if self.enabled else 0):
             sent = Is("requeue_automatic", (times,))
             yield Query(
                 (
@@ -80,13 +85,13 @@ class RequeueRules:
         """Why the rule does not requeue this letter now; None if it does."""
         times = letter.requeue.automatic if letter.requeue else 0
         in_flight = letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT
-        if not self.automatic:
+        if not self.enabled:
             return "automatic requeues are off"
         if not letter.is_open or letter.status is not DeadLetterStatus.EXHAUSTED or letter.exhausted_at is None:
             return "only what is exhausted and open is sent back"
         if letter.error_category in LEFT_FOR_PEOPLE or not retries_itself(letter) or in_flight:
             return "only a person can say whether it helps to run it again"
-        if times >= self.attempts or letter.dlq_retry_count >= self.max_dlq_retries:
+        if times >= self.max_auto_requeue_attempts or letter.dlq_retry_count >= self.max_dlq_retries:
             return "it was sent back often enough: it is left for people"
         due = add_time(letter.exhausted_at, self.waiting_time(times))
         return None if now >= due else f"it is not sent back before {due.isoformat()}"

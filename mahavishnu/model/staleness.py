@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any, TypedDict
 
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DlqReason, Version
+from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
 from mahavishnu.model.run_signs import lives
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord, cycle_in
@@ -61,45 +61,41 @@ class StaleRow(TypedDict):
     transition_success: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StalenessRules:
-    """What is stale, unless a template says something else, and what is done about it. Raises InvalidInput.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalenessRules(Rules):
+    """What is stale, unless a template says something else, and what is done about it.
 
     With `enabled` each worker looks every `detection_interval_seconds`; `dry_run` has it look only. `warn_ratio` is the
     share of a limit after which a task gets a warning. For downtime of all workers together, of more than
     `grace_after_downtime_seconds` (None: one interval), no task is blamed. What is stuck is a matter of `model.stuck`.
     """
 
-    enabled: bool = True
-    dry_run: bool = False
-    detection_interval_seconds: int = 300
-    batch_size: int = 100
-    max_batches_per_cycle: int = 50
-    waiting_for_dependencies_minutes: int = 60
-    waiting_for_retry_minutes: int = 30
-    steps_in_process_minutes: int = 30
-    blocked_by_failures_minutes: int = 60
-    other_states_minutes: int = 1440
-    task_max_lifetime_hours: int = 24
-    auto_transition_to_error: bool = True
-    auto_move_to_dlq: bool = True
-    emit_warnings: bool = True
-    warn_ratio: float = 0.75
-    grace_after_downtime_seconds: int | None = None
-    enable_stuck_task_detection: bool = True
-    stuck_task_detection_interval_seconds: int = 120
-    max_stuck_duration_minutes: int = 10
-    max_recoveries_per_task: int = 3
+    enabled: bool = rule(True, "Look for stale tasks in the background, in every worker")
+    dry_run: bool = rule(False, "Log what is stale, and change nothing")
+    detection_interval_seconds: int = rule(300, "How often it is looked for stale tasks", 1, 86400)
+    batch_size: int = rule(100, "How many stale tasks are moved at once", 1, 5000)
+    max_batches_per_cycle: int = rule(50, "How many batches are moved, one after the other, each time", 1, 10000)
+    waiting_for_dependencies_minutes: int = rule(60, "How long tasks may wait for dependencies", 1, LONGEST_MINUTES)
+    waiting_for_retry_minutes: int = rule(30, "How long tasks may wait for a retry", 1, LONGEST_MINUTES)
+    steps_in_process_minutes: int = rule(
+        30, "How long steps may be in process, where no live run is known", 1, LONGEST_MINUTES
+    )
+    blocked_by_failures_minutes: int = rule(60, "How long tasks may be blocked by failures", 1, LONGEST_MINUTES)
+    other_states_minutes: int = rule(1440, "How long tasks may be in any other state", 1, LONGEST_MINUTES)
+    task_max_lifetime_hours: int = rule(24, "How old tasks may become that have not ended", 1, 8760)
+    auto_transition_to_error: bool = rule(True, "Have stale tasks end in error")
+    auto_move_to_dlq: bool = rule(True, "Make a letter of each stale task")
+    emit_warnings: bool = rule(True, "Warn of tasks that will soon be stale")
+    warn_ratio: float = rule(0.75, "The share of its limit after which a task gets a warning", 0.01, 0.99)
+    grace_after_downtime_seconds: int | None = rule(
+        None, "How long after its time a look may come before that was downtime; null: one interval", 0, 86400
+    )
+    enable_stuck_task_detection: bool = rule(True, "Reset tasks that are active and in which nothing goes on")
+    stuck_task_detection_interval_seconds: int = rule(120, "How often it is looked for stuck tasks", 1, 86400)
+    max_stuck_duration_minutes: int = rule(10, "How long nothing may go on in an active task", 1, LONGEST_MINUTES)
+    max_recoveries_per_task: int = rule(3, "How often a stuck task is reset before it is given up", 0, 100)
     templates: Mapping[str, LifecycleLimits] = field(default_factory=dict)
     templates_directory: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise InvalidInput(f"{name} must be a whole number from {least}, not {value!r:.80}")
-        if not 0 < self.warn_ratio < 1:
-            raise InvalidInput(f"warn_ratio must be between 0 and 1, not {self.warn_ratio!r:.80}")
 
     def limits_of(self, template: str | None) -> LifecycleLimits:
         """What the template says; nothing for one that there is not."""
@@ -115,15 +111,6 @@ class StalenessRules:
         """For how long beyond its interval the detection may not have looked before that counts as downtime."""
         given = self.grace_after_downtime_seconds
         return self.interval if given is None else timedelta(seconds=given)
-
-
-_LEAST = {
-    **dict.fromkeys((default for _, default in _OWN_LIMITS.values()), 1),
-    **dict.fromkeys(("other_states_minutes", "task_max_lifetime_hours", "max_stuck_duration_minutes"), 1),
-    **dict.fromkeys(("batch_size", "max_batches_per_cycle", "detection_interval_seconds"), 1),
-    "stuck_task_detection_interval_seconds": 1,
-    "max_recoveries_per_task": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)

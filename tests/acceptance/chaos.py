@@ -287,7 +287,7 @@ async def _finish_tasks(dlq: DeadLetterQueue) -> None:
 def _finisher(store: Store, clock: Clock) -> DeadLetterQueue:
     """A queue in which every run succeeds."""
     limits = Limits(skew_seconds=0)
-    options = QueueOptions(limits=limits, callback=lambda task, repos: "done", retention=RETENTION, staleness=STALENESS)
+    options = QueueOptions(limits=limits, callback=lambda task, repos: "done", rules=[RETENTION, STALENESS])
     return DeadLetterQueue(MAX_SIZE, store=store, clock=clock, options=options)
 
 

@@ -48,7 +48,9 @@ DEEDS = {"capture": 60, "enqueue": 15, "archive": 6, "resurrect": 6, "retry": 6,
     "fail": 3, "edit": 6, "strategy": 2, "many": 1, "list": 5, "hang": 3, "detect": 1, "put_away": 1, "restore": 4
 }  # fmt: skip
 # What has ended may leave at once, and what hangs does so for a minute.
-RETENTION = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None)
+RETENTION = RetentionRules(
+    completed_days=0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None
+)
 STALENESS = StalenessRules(
     templates=read_templates({"chaos": {"lifecycle": {"max_duration_minutes": 1}}}), grace_after_downtime_seconds=86400
 )
@@ -206,8 +208,7 @@ async def main(options: dict[str, Any]) -> None:
         limits=limits,
         letter_factory=LetterFactory(max_retries=4),
         callback=callback,
-        retention=RETENTION,
-        staleness=STALENESS,
+        rules=[RETENTION, STALENESS],
     )
     dlq = DeadLetterQueue(options["max_size"], store=store, clock=clock, options=queue_options)
     async with dlq:

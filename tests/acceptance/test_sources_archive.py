@@ -39,7 +39,7 @@ async def new_queue(store_url: str, clock: ManualClock) -> AsyncIterator[NewQueu
 
     def new(clock: ManualClock = clock, **rules: Any) -> DeadLetterQueue:
         store = FaultyStore(open_store(store_url, kinds=KINDS))
-        made.append(DeadLetterQueue(store=store, clock=clock, options=QueueOptions(retention=RetentionRules(**rules))))
+        made.append(DeadLetterQueue(store=store, clock=clock, options=QueueOptions(rules=[RetentionRules(**rules)])))
         return made[-1]
 
     yield new

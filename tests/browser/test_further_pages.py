@@ -44,7 +44,7 @@ async def workshop() -> AsyncIterator[Workshop]:
     """A console with all that these pages show, and the ids in their addresses."""
     clock = ManualClock(NIGHT)
     dlq = make_workshop(clock)
-    dlq.context.alert_rules = AlertRules(log=True)
+    dlq.context.set_rules(AlertRules(log=True))
     ids = await fill_workshop(dlq, clock)
     await dlq.alerts.run()
     async with served(dlq, clock, describe_settings=MahavishnuSettings().describe) as site:

@@ -44,7 +44,9 @@ WHO, TASKS, NAMES = st.integers(0, 1), st.sampled_from(["a", "b"]), st.sampled_f
 CALLS = st.one_of(st.none(), st.none(), st.integers(1, 24))
 ACTS = st.sampled_from(["resolve", "cancel", "fail", "redrive", "edit", "archive", "resurrect"])
 ENDS = st.sampled_from(["resolve", "cancel", "fail"])
-RULES = RetentionRules(1, cancelled_days=1, permanently_failed_days=1, history_days=3, archive_months=None)
+RULES = RetentionRules(
+    completed_days=1, cancelled_days=1, permanently_failed_days=1, history_days=3, archive_months=None
+)
 
 
 class Conservation(RuleBasedStateMachine):
@@ -70,7 +72,7 @@ class Conservation(RuleBasedStateMachine):
 
     def _new_process(self) -> Process:
         process = Process(f"worker-{next(self.names)}", self.memory, MemoryStore(), self.clock)
-        process.dlq.context.retention = RULES
+        process.dlq.context.set_rules(RULES)
         self.runner.run(process.begin(process.dlq.open(), None))
         return process
 
@@ -214,7 +216,7 @@ class Conservation(RuleBasedStateMachine):
 
     async def _check(self) -> None:
         async with self._look() as dlq:
-            dlq.context.retention = RULES
+            dlq.context.set_rules(RULES)
             for _ in range(2):
                 with contextlib.suppress(MahavishnuError):
                     await dlq.archive.maintain()

@@ -32,9 +32,9 @@ async def queues(opensearch_url: str, opensearch_prefix: str, clock: ManualClock
 
         def opened() -> DeadLetterQueue:
             store = OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=60, kinds=KINDS)
-            rules = RequeueRules(automatic=True)
+            rules = RequeueRules(enabled=True)
             queue = DeadLetterQueue(
-                store=store, clock=clock, options=QueueOptions(limits=Limits(skew_seconds=0), requeues=rules)
+                store=store, clock=clock, options=QueueOptions(limits=Limits(skew_seconds=0), rules=[rules])
             )
             stack.push_async_callback(queue.shutdown)
             return queue

@@ -20,7 +20,7 @@ from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing.clock import START
 
-RULES = RetentionRules(30, cancelled_days=30, permanently_failed_days=30)
+RULES = RetentionRules(completed_days=30, cancelled_days=30, permanently_failed_days=30)
 HISTORY_QUERY = leaving_history(RULES, START, 1000) or Query()
 ASKED: list[tuple[Kind[Any], Query, str]] = [
     *((LETTERS, within_namespace(each, "default"), "created_at<?") for each in leaving_queries(RULES, START, 1000)),

@@ -15,7 +15,7 @@ from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.alert_rules import RuleReport
+from mahavishnu.model.alert_rules import AlertRules, RuleReport
 from mahavishnu.model.alerts import Alert, AlertPhase
 from mahavishnu.model.group import GroupView
 
@@ -25,7 +25,7 @@ router = Router(tag="alerts_page", documented=False)
 
 async def count_alerts(dlq: DeadLetterQueue) -> Number | None:
     """How many alerts fire that nobody has taken; nothing where nobody is told of any."""
-    if not dlq.context.alert_rules.channels:
+    if not dlq.context.rules(AlertRules).channels:
         return None
     firing = sum(each.phase is AlertPhase.FIRING for each in await dlq.alerts.list())
     return Number(firing, wanted=True) if firing else None
@@ -93,5 +93,5 @@ async def _read(dlq: DeadLetterQueue) -> AlertsView:
         read_or_none(dlq.groups.list(on_hold=True, quiet=True, limit=MOST_MUTED)),
     )
     context = dlq.context
-    channels, is_whole = context.alert_rules.channels, context.sees_whole_namespace
+    channels, is_whole = context.rules(AlertRules).channels, context.sees_whole_namespace
     return AlertsView(alerts, rules, None if muted is None else muted.items, channels, is_whole)

@@ -86,7 +86,8 @@ def _line(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str
     known = _known_keys(keys, model)
     where, schema = sources.where(known), schema_at(model, known)
     if kind == "value_error":  # raised by a validator of ours, which names the key
-        return f"{where}: {detail['ctx']['error']}"
+        problem = detail["ctx"]["error"]  # a rule names its field, and does not know the section
+        return f"{where}: {keys[0]}.{problem}" if isinstance(problem, InvalidInput) else f"{where}: {problem}"
     choices = re.findall("'([^']+)'", detail["ctx"]["expected"]) if kind in ("enum", "literal_error") else []
     near = nearest(given, choices) if isinstance(given, str) else None
     hint = f"; did you mean {near!r}?" if near else ""
@@ -216,9 +217,9 @@ def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
 def _has_secret(settings: MahavishnuSettings, key: str) -> bool:
     """Whether the setting is a password or a token, or has one in it."""
     value = attrgetter(key)(settings)
-    if isinstance(value, str):
-        return without_passwords(value) != value
-    return bool(value) and is_secret(schema_at(type(settings), key.split(".")))
+    if is_secret(schema_at(type(settings), key.split("."))):
+        return bool(value)
+    return isinstance(value, str) and without_passwords(value) != value
 
 
 def _opensearch_warnings(url: str) -> Iterator[str]:

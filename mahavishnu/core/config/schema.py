@@ -16,6 +16,9 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from mahavishnu.core.config.sections import section_of
+from mahavishnu.model.rules import Rules
+
 PREFIX = "MAHAVISHNU_"
 NESTED = "__"
 NO_STORE = "none"  # a local store that is not wanted; an empty value means "choose one for me"
@@ -29,8 +32,9 @@ def fields(model: type[BaseModel], above: str = "") -> dict[str, FieldInfo]:
     """Every setting that has a value of its own by its dotted key, in the order of the model."""
     found: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found |= fields(field.annotation, f"{above}{name}.")
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel | Rules):
+            found |= fields(section_of(kind) if issubclass(kind, Rules) else kind, f"{above}{name}.")
         else:
             found[above + name] = field
     return found

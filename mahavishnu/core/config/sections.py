@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     SecretStr,
     ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticKnownError
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-from mahavishnu.core.config.schema import without_passwords
-from mahavishnu.model.alert_rules import AlertReason, AlertRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import Permission
+from mahavishnu.model.rules import Rules, check_rule, rules_declared
 from mahavishnu.model.templates import read_templates
 
 Name = Annotated[str, Field(min_length=1)]
-_LONGEST = 10 * 366 * 1440  # minutes
+_NAMES: dict[Any, Any] = {  # texts in lists must not be empty
+    tuple[str, ...]: tuple[Name, ...],
+    Mapping[str, tuple[str, ...]]: Mapping[str, tuple[Name, ...]],
+}
 
 
 def setting(default: Any, description: str, low: Any = None, high: Any = None, allowed: str = "", **more: Any) -> Any:
@@ -51,8 +55,83 @@ class Section(BaseModel):
 
     def __repr_args__(self) -> Any:
         """Without what URLs may hold of passwords and tokens; `__str__` uses it too."""
+        from mahavishnu.stores.urls import mask  # what only reads the settings does not wait for the stores
+
         for name, value in super().__repr_args__():
-            yield name, without_passwords(value) if isinstance(value, str) else value
+            shown = _section_from(value) if isinstance(value, Rules) else value
+            yield name, mask(shown) if isinstance(shown, str) else shown
+
+
+class RuleSection(Section):
+    """The settings that are the fields of a rule set: what each may be is declared there."""
+
+    kind: ClassVar[type[Rules]]
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_empty_as_none(cls, value: Any, info: ValidationInfo) -> Any:
+        kinds = get_args(cls.model_fields[info.field_name or ""].annotation)
+        return None if value == "" and NoneType in kinds and {str, SecretStr}.intersection(kinds) else value
+
+    @field_validator("*")
+    @classmethod
+    def _check_rule(cls, value: Any, info: ValidationInfo) -> Any:
+        check_rule(cls.kind, info.field_name or "", _in_clear(value))
+        return value
+
+
+_sections: dict[type[Rules], type[RuleSection]] = {}
+
+
+def section_of(kind: type[Rules]) -> type[RuleSection]:
+    """Return the section of the settings for a rule set."""
+    if kind in _sections:
+        return _sections[kind]
+    hints, declared = get_type_hints(kind), rules_declared(kind)
+    made: dict[str, Any] = {
+        name: (SecretStr | None if info.secret else _NAMES.get(hints[name], hints[name]), setting_of(kind, name))
+        for name, info in declared.items()
+        if not info.apart
+    }
+    section = create_model(f"{kind.__name__.removesuffix('Rules')}Settings", __base__=RuleSection, **made)
+    section.kind = kind
+    return _sections.setdefault(kind, section)
+
+
+def setting_of(kind: type[Rules], name: str) -> Any:
+    """Return a field of the settings for a field of a rule set."""
+    info = rules_declared(kind)[name]
+    if kind.__dataclass_fields__[name].type == "str":
+        return setting(info.default, info.description, allowed=info.allowed, min_length=info.least)
+    return setting(info.default, info.description, info.least, info.most, info.allowed)
+
+
+class FromSection:
+    """Have pydantic read, check and write a rule set as its section of the settings."""
+
+    def __get_pydantic_core_schema__(self, kind: type[Rules], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the section, with the rule set made of it."""
+        read = core_schema.no_info_after_validator_function(_rules_from, handler.generate_schema(section_of(kind)))
+        write = core_schema.plain_serializer_function_ser_schema(_section_from)
+        return core_schema.no_info_before_validator_function(_values_of, read, serialization=write)
+
+
+def _values_of(given: Any) -> Any:
+    if not isinstance(given, Rules):
+        return given
+    return {name: getattr(given, name) for name, info in rules_declared(type(given)).items() if not info.apart}
+
+
+def _section_from(rules: Rules) -> RuleSection:
+    return section_of(type(rules)).model_validate(_values_of(rules))
+
+
+def _rules_from(section: RuleSection) -> Rules:
+    return section.kind(**{name: _in_clear(value) for name, value in section})
+
+
+def _in_clear(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 class CircuitSettings(Section):
@@ -85,21 +164,6 @@ class EncryptionSettings(Section):
             except InvalidInput as problem:
                 raise ValueError(str(problem)) from None
         return self
-
-
-class AutoRequeueSettings(Section):
-    """Whether what is exhausted is sent back by itself, and when."""
-
-    enabled: bool = setting(False, "Send exhausted letters back by a rule, without anybody asking")
-    requeue_interval_minutes: int = setting(
-        60, "How long a letter stays exhausted before the rule sends it back", 1, 7 * 1440
-    )
-    max_auto_requeue_attempts: int = setting(
-        2, "How often the rule sends one letter back before it is left for people", 0, 10
-    )
-    requeue_backoff_multiplier: float = setting(
-        2.0, "By what the wait grows each time the rule sends a letter back", 1, 100
-    )
 
 
 class LimitSettings(Section):
@@ -197,193 +261,3 @@ def _check_templates(given: dict[str, Any] | str) -> dict[str, Any] | str:
 
 
 Templates = Annotated[dict[str, dict[str, Any] | None] | str, AfterValidator(_check_templates)]
-
-
-class StalenessSettings(Section):
-    """When tracked tasks are stale, and what is done about it. Templates overrule the limits and the actions."""
-
-    enabled: bool = setting(True, "Look for stale tasks in the background, in every worker")
-    dry_run: bool = setting(False, "Log what is stale, and change nothing")
-    detection_interval_seconds: int = setting(300, "How often it is looked for stale tasks", 1, 86400)
-    batch_size: int = setting(100, "How many stale tasks are moved at once", 1, 5000)
-    max_batches_per_cycle: int = setting(50, "How many batches are moved, one after the other, each time", 1, 10000)
-    waiting_for_dependencies_minutes: int = setting(60, "How long tasks may wait for dependencies", 1, _LONGEST)
-    waiting_for_retry_minutes: int = setting(30, "How long tasks may wait for a retry", 1, _LONGEST)
-    steps_in_process_minutes: int = setting(
-        30, "How long steps may be in process, where no live run is known", 1, _LONGEST
-    )
-    blocked_by_failures_minutes: int = setting(60, "How long tasks may be blocked by failures", 1, _LONGEST)
-    other_states_minutes: int = setting(1440, "How long tasks may be in any other state", 1, _LONGEST)
-    task_max_lifetime_hours: int = setting(24, "How old tasks may become that have not ended", 1, 8760)
-    auto_transition_to_error: bool = setting(True, "Have stale tasks end in error")
-    auto_move_to_dlq: bool = setting(True, "Make a letter of each stale task")
-    emit_warnings: bool = setting(True, "Warn of tasks that will soon be stale")
-    warn_ratio: float = setting(0.75, "The share of its limit after which a task gets a warning", 0.01, 0.99)
-    grace_after_downtime_seconds: int | None = setting(
-        None, "How long after its time a look may come before that was downtime; null: one interval", 0, 86400
-    )
-    enable_stuck_task_detection: bool = setting(True, "Reset tasks that are active and in which nothing goes on")
-    stuck_task_detection_interval_seconds: int = setting(120, "How often it is looked for stuck tasks", 1, 86400)
-    max_stuck_duration_minutes: int = setting(10, "How long nothing may go on in an active task", 1, _LONGEST)
-    max_recoveries_per_task: int = setting(3, "How often a stuck task is reset before it is given up", 0, 100)
-
-
-class ReasonsSettings(Section):
-    """For which reasons lifecycle tasks get letters. A task that fails for one that is switched off has only failed."""
-
-    staleness_timeout: bool = setting(True, "Make letters of stale tasks")
-    max_retries_exceeded: bool = setting(True, "Make letters of tasks with a step that has no attempt left, or stuck")
-    worker_unavailable: bool = setting(True, "Make letters of stale tasks for which no worker lives")
-    dependency_cycle_detected: bool = setting(True, "Make letters of stale tasks whose steps wait for one another")
-    invalid_state_transition: bool = setting(
-        False, "Make letters of tasks that were to be moved as no task can be; the call raises either way"
-    )
-
-
-class RetentionSettings(Section):
-    """How long records are kept after their end, and what becomes of the archive."""
-
-    enabled: bool = setting(True, "Archive closed letters in the background when their time is over")
-    completed_days: int | None = setting(
-        30, "How long letters stay that were retried or resolved; null: always", 0, 36500
-    )
-    cancelled_days: int | None = setting(None, "How long cancelled letters stay; null: always", 0, 36500)
-    permanently_failed_days: int | None = setting(
-        None, "How long permanently failed letters stay; null: always", 0, 36500
-    )
-    history_days: int | None = setting(
-        90, "How long former letters stay whose task failed again; null: as long as the letter", 0, 36500
-    )
-    archive_months: int | None = setting(6, "Detach a month of the archive after so many months; null: never", 1, 1200)
-    audit_days: int | None = setting(400, "How long audit entries are kept; null: always", 1, 36500)
-    runs_days: int | None = setting(90, "How long bulk runs are kept after their end; null: always", 1, 36500)
-    tasks_days: int | None = setting(30, "How long lifecycle tasks are kept after their end; null: always", 1, 36500)
-    revisions_days: int | None = setting(
-        None, "How long it is kept what letters were before edits; null: as long as the letter", 1, 36500
-    )
-    replies_days: int = setting(1, "How long answers to requests with an idempotency key are kept", 1, 30)
-    batch_size: int = setting(1000, "How many letters are archived at once", 1, 10000)
-    interval_minutes: int = setting(60, "How often it is looked for what is to be archived", 1, 1440)
-    analytics_export: bool = setting(False, "Allow exports of the archive for analysis, step by step")
-
-
-class EventsSettings(Section):
-    """Domain events: which of the queue and of steps are stored, and how long stored ones are kept."""
-
-    durable_names: tuple[Annotated[str, Field(min_length=1)], ...] = setting(
-        (), "Names of events of the queue, of tasks and of steps that are stored for consumers outside, such as dlq.*"
-    )
-    durable_outbox: bool = setting(
-        False,
-        "Store events that a process could not store before it died, by looking at what has changed",
-    )
-    acknowledged_days: int | None = setting(
-        7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
-    )
-    durable_days: int | None = setting(
-        30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
-    )
-    webhook_url: SecretStr | None = setting(
-        None,
-        "Where stored events are posted to, as JSON; empty: nowhere. It is a secret: many have a token in them",
-        allowed="an http: or https: URL",
-    )
-    webhook_secret: SecretStr | None = setting(None, "What posted events are signed with")
-
-    @field_validator("webhook_url", "webhook_secret", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        return None if value == "" else value
-
-    @field_validator("webhook_url")
-    @classmethod
-    def _check_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("http://", "https://")):
-            raise ValueError("events.webhook_url must begin with http:// or https://")
-        return value
-
-
-class AlertsSettings(Section):
-    """Who is told that something is wrong: the rules, the channels, and how often."""
-
-    rules: tuple[Name, ...] = setting(
-        AlertRules().reasons, "What is told of", allowed=f"a list of some of {', '.join(map(repr, AlertReason))}"
-    )
-    routes: Mapping[str, tuple[Name, ...]] = setting(
-        {}, "The rules that a channel is told of, by its name, where those are not all"
-    )
-    first_seen_minutes: int = setting(60, "How long a group of failures is new", 1, _LONGEST)
-    age_hours: int = setting(24, "How long letters may wait for a person", 1, 8760)
-    many_exhausted: int = setting(100, "How many exhausted letters are many, besides those of groups", 1, 100000)
-    most_groups: int = setting(10, "Of how many new groups at once each has an alert of its own", 1, 1000)
-    cool_down_minutes: int = setting(15, "How long nothing is said of what ended and begins again", 0, 1440)
-    repeat_minutes: int | None = setting(
-        240, "After how long it is said again that something is wrong that nobody has taken; null: never", 1, 10080
-    )
-    console_url: str | None = setting(
-        None, "Where people reach the console, for links in notices", allowed="an http: or https: URL"
-    )
-    log: bool = setting(False, "Write notices into the log")
-    webhook_url: SecretStr | None = setting(
-        None,
-        "Where notices are posted to, as JSON. It is a secret: many have a token in them",
-        allowed="an http: or https: URL",
-    )
-    webhook_secret: SecretStr | None = setting(None, "What posted notices are signed with")
-    slack_url: SecretStr | None = setting(None, "The incoming webhook of a Slack channel; it is a secret")
-    pagerduty_key: SecretStr | None = setting(None, "The integration key of a PagerDuty service (Events API v2)")
-    pagerduty_url: str = setting(
-        "https://events.pagerduty.com/v2/enqueue",
-        "Where PagerDuty takes events, or what speaks as it does",
-        allowed="an http: or https: URL",
-    )
-    email_to: tuple[Name, ...] = setting((), "Addresses that notices are sent to")
-    email_from: str = setting("mahavishnu@localhost", "The address that notices come from", min_length=3)
-    smtp_host: str = setting("localhost", "The mail server", min_length=1)
-    smtp_port: int = setting(25, "The port of the mail server", 1, 65535)
-    smtp_security: Literal["none", "starttls", "tls"] = setting(
-        "none", "How the mail server is spoken to: in clear, by STARTTLS, or by TLS from the start"
-    )
-    smtp_user: str | None = setting(None, "User name for the mail server")
-    smtp_password: SecretStr | None = setting(None, "Password for the mail server")
-
-    @field_validator(
-        "console_url", "webhook_url", "webhook_secret", "slack_url", "pagerduty_key", "smtp_user", "smtp_password",
-        mode="before",
-    )  # fmt: skip
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        return None if value == "" else value
-
-    @field_validator("console_url", "webhook_url", "slack_url", "pagerduty_url")
-    @classmethod
-    def _check_url(cls, value: Any, info: ValidationInfo) -> Any:
-        url = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if url is not None and not url.startswith(("http://", "https://")):
-            raise ValueError(f"alerts.{info.field_name} must begin with http:// or https://")
-        return value
-
-    @field_validator("email_to", "email_from")
-    @classmethod
-    def _check_addresses(cls, value: Any, info: ValidationInfo) -> Any:
-        for each in (value,) if isinstance(value, str) else value:
-            if not re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", each):
-                raise ValueError(
-                    f"alerts.{info.field_name} must be an address such as ops@example.com, not {each!r:.80}"
-                )
-        return value
-
-    @field_validator("rules", "routes")
-    @classmethod
-    def _check_names(cls, value: Any, info: ValidationInfo) -> Any:
-        try:
-            AlertRules(**{"reasons" if info.field_name == "rules" else "routes": value})
-        except InvalidInput as problem:
-            raise ValueError(f"alerts.{info.field_name}: {problem}") from None
-        return value
-
-    @model_validator(mode="after")
-    def _refuse_password_in_clear(self) -> Self:
-        if self.smtp_password is not None and self.smtp_security == "none":
-            raise ValueError("alerts.smtp_password is only sent over TLS: alerts.smtp_security must be starttls or tls")
-        return self

@@ -31,30 +31,33 @@ from mahavishnu.core.config.schema import (
     describe_allowed,
     fields,
     is_opensearch,
+    is_secret,
     schema_at,
     variable,
 )
 from mahavishnu.core.config.sections import (
-    AlertsSettings,
-    AutoRequeueSettings,
     CircuitSettings,
     EncryptionSettings,
-    EventsSettings,
-    ReasonsSettings,
-    RetentionSettings,
+    FromSection,
     Section,
     ServerSettings,
-    StalenessSettings,
     TelemetrySettings,
     Templates,
     setting,
+    setting_of,
 )
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
+from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.declared_queues import check_declared
+from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.reasons import ReasonRules
+from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
 
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
@@ -161,9 +164,11 @@ class MahavishnuSettings(Section):
     )
 
     # --- sending back ---
-    max_dlq_retries: int = setting(3, "How often a task may be requeued before it is given up", 0, 100)
-    dlq_priority_boost: int = setting(10, "What a requeue adds to a letter's priority", 0, 100)
-    auto_requeue: AutoRequeueSettings = setting(AutoRequeueSettings(), "The rule that sends exhausted letters back")
+    max_dlq_retries: int = setting_of(RequeueRules, "max_dlq_retries")
+    dlq_priority_boost: int = setting_of(RequeueRules, "dlq_priority_boost")
+    auto_requeue: Annotated[RequeueRules, FromSection()] = setting(
+        RequeueRules(), "The rule that sends exhausted letters back"
+    )
 
     # --- the retry processor ---
     dlq_retry_processor_enabled: bool = setting(True, "Enable automatic DLQ retry processor")
@@ -197,17 +202,25 @@ class MahavishnuSettings(Section):
     )
 
     # --- retention ---
-    retention: RetentionSettings = setting(RetentionSettings(), "When closed letters go to the archive")
+    retention: Annotated[RetentionRules, FromSection()] = setting(
+        RetentionRules(), "When closed letters go to the archive"
+    )
 
     # --- domain events ---
-    events: EventsSettings = setting(EventsSettings(), "Domain events: which are stored, for how long, and sent where")
+    events: Annotated[EventRules, FromSection()] = setting(
+        EventRules(), "Domain events: which are stored, for how long, and sent where"
+    )
 
     # --- alerts ---
-    alerts: AlertsSettings = setting(AlertsSettings(), "Who is told that something is wrong, and how often")
+    alerts: Annotated[AlertRules, FromSection()] = setting(
+        AlertRules(), "Who is told that something is wrong, and how often"
+    )
 
     # --- staleness ---
-    staleness: StalenessSettings = setting(StalenessSettings(), "When tracked tasks are stale")
-    dlq_reasons: ReasonsSettings = setting(ReasonsSettings(), "For which reasons tracked tasks get letters")
+    staleness: Annotated[StalenessRules, FromSection()] = setting(StalenessRules(), "When tracked tasks are stale")
+    dlq_reasons: Annotated[ReasonRules, FromSection()] = setting(
+        ReasonRules(), "For which reasons tracked tasks get letters"
+    )
     templates: Templates = setting(
         {},
         "Limits of tracked tasks by the name of their template",
@@ -291,17 +304,22 @@ class MahavishnuSettings(Section):
 
     def describe(self) -> tuple[Setting, ...]:
         """Every setting with its value and where it came from, for people: secrets are masked."""
-        return tuple(
-            Setting(
-                key=key,
-                value=display_value(attrgetter(key)(self)),
-                origin=self._sources.where(key.split(".")),
-                variable=variable(key),
-                allowed=describe_allowed(schema_at(type(self), key.split("."))),
-                description=field.description or "",
+        found = []
+        for key, field in fields(type(self)).items():
+            value, schema = attrgetter(key)(self), schema_at(type(self), key.split("."))
+            if isinstance(value, str) and is_secret(schema):  # rule sets have their secrets in clear
+                value = SecretStr(value)
+            found.append(
+                Setting(
+                    key=key,
+                    value=display_value(value),
+                    origin=self._sources.where(key.split(".")),
+                    variable=variable(key),
+                    allowed=describe_allowed(schema),
+                    description=field.description or "",
+                )
             )
-            for key, field in fields(type(self)).items()
-        )
+        return tuple(found)
 
     def origins(self) -> dict[str, str]:
         """Where each setting came from: "default", "argument", the variable's name, or file:line."""

@@ -28,6 +28,7 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
 )
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.task_letters import (
     came_back_by,
     follow_requeue,
@@ -143,7 +144,7 @@ class HandOver:
 
         The task is in `error` all the same. Raises what `move_to_dlq` does.
         """
-        if letter and self._context.reasons.keeps(reason):
+        if letter and self._context.rules(ReasonRules).keeps(reason):
             await self.move_to_dlq(task_id, notes, by=by, reason=reason, still=still)
         else:
             await self._begin(await self._lifecycle.get(task_id), notes, by, reason, still, letter=False)

@@ -19,6 +19,7 @@ from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState, read_state, read_states
 from mahavishnu.model.tasks import (
@@ -278,7 +279,7 @@ class Lifecycle:
             raise
         except IllegalMove as problem:
             reason = DlqReason.INVALID_STATE_TRANSITION
-            if self._context.reasons.keeps(reason) and problem.state in OPEN:
+            if self._context.rules(ReasonRules).keeps(reason) and problem.state in OPEN:
                 try:
                     await self.handover.give_up(task_id, str(problem), by=self._context.owner, reason=reason)
                 except MahavishnuError as other:

@@ -19,6 +19,7 @@ from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.log_events import log_event
+from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.staleness import (
     DETECTOR,
     StalenessOutcome,
@@ -49,7 +50,7 @@ class StaleMoves:
     def plan(self, each: StaleTask, rules: StalenessRules) -> StalenessPlan:
         """What is done about it."""
         plan = plan_for(rules, each.task.template)
-        return plan if self._context.reasons.keeps(each.stale.reason) else plan.without_letter()
+        return plan if self._context.rules(ReasonRules).keeps(each.stale.reason) else plan.without_letter()
 
     async def move(self, found: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
         """Move these, or copy them into letters; `decide` says whether one still is stale when it is written."""

@@ -85,7 +85,7 @@ class StaleTasks:
     @property
     def rules(self) -> StalenessRules:
         """The rules of the settings, with all templates as they are now."""
-        return self._files.rules(self._context.staleness)
+        return self._files.rules(self._context.rules(StalenessRules))
 
     async def pauses(self) -> tuple[Pause, ...]:
         """When nobody looked, so that nobody could go on with a task."""

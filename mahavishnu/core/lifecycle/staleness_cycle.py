@@ -11,7 +11,7 @@ from mahavishnu.core.lifecycle.staleness import StaleTasks
 from mahavishnu.core.lifecycle.stuck import StuckTasks
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.stale_queries import OPEN_TASK
-from mahavishnu.model.staleness import StaleRow, watch_after
+from mahavishnu.model.staleness import StalenessRules, StaleRow, watch_after
 from mahavishnu.stores.base import write_with_retry
 from mahavishnu.stores.source_kinds import STALENESS
 
@@ -29,7 +29,7 @@ class StalenessCycle:
 
     async def run(self) -> int:
         """Look once for stale tasks; returns how many were found of which something is to become."""
-        rules = self._context.staleness
+        rules = self._context.rules(StalenessRules)
         if not await self._begin_look() or not rules.enabled:
             return 0
         if rules.emit_warnings and not rules.dry_run:
@@ -51,7 +51,7 @@ class StalenessCycle:
 
     async def recover_stuck(self) -> int:
         """Look once for stuck tasks; returns how many were reset or given up."""
-        rules = self._context.staleness
+        rules = self._context.rules(StalenessRules)
         if not rules.enabled or not rules.enable_stuck_task_detection or not await self._begin_look():
             return 0
         return await self._stuck.recover(self._tasks.rules, await self._tasks.pauses())
@@ -61,7 +61,9 @@ class StalenessCycle:
         await self._context.open()
         now, namespace = self._context.clock.now(), self._context.namespace
         tracked = bool((await self._lifecycle.tasks.find(OPEN_TASK)).items)
-        look = partial(watch_after, rules=self._context.staleness, now=now, namespace=namespace, seen_at=self._seen_at)
+        look = partial(
+            watch_after, rules=self._context.rules(StalenessRules), now=now, namespace=namespace, seen_at=self._seen_at
+        )
         if tracked:
             await write_with_retry(self._context.store.collection(STALENESS), namespace, look, what="staleness")
         self._seen_at = now

@@ -71,7 +71,7 @@ class Alerts:
 
     @property
     def _rules(self) -> AlertRules:
-        return self._context.alert_rules
+        return self._context.rules(AlertRules)
 
     async def list(self, *, resolved: bool = False) -> Sequence[Alert]:
         """The alerts that hold, the latest first; with `resolved` also those that are over, as long as they are known.
@@ -227,20 +227,20 @@ class Alerts:
         found.append(store_finding(health.status, health.detail, rules))
         groups: Sequence[GroupView] = ()
         groups_whole = True
-        if any(reason in rules.reasons for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
+        if any(reason in rules.rules for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
             page = await self._dlq.groups.list(limit=_MOST)
             groups, groups_whole = page.items, page.degraded is None and page.next is None
         of_groups = [each for view in groups if (each := group_finding(view, rules, now))]
         found += fold_groups(of_groups, own, rules.most_groups)
         numbers_whole = True
-        if AlertReason.NO_WORKER in rules.reasons or AlertReason.MANY_EXHAUSTED in rules.reasons:
+        if AlertReason.NO_WORKER in rules.rules or AlertReason.MANY_EXHAUSTED in rules.rules:
             stats = await self._dlq.get_statistics()
             numbers_whole = not stats.get("degraded") and stats.get("live_workers") is not None
             found.append(worker_finding(stats.get("due_without_worker") or {}, rules))
             closed = sum(view.statuses.get("exhausted", 0) for view in groups if view.group.is_closed)
             spoken_of = closed + sum(each.exhausted for each in of_groups)
             found.append(exhausted_finding(stats["status_breakdown"]["exhausted"], spoken_of, rules))
-        if AlertReason.RUN_HALTED in rules.reasons:
+        if AlertReason.RUN_HALTED in rules.rules:
             halted = await self._dlq.runs.list(RunState.HALTED, limit=_MOST)
             found += [run_finding(run.run_id, run.verb, run.halted_because, rules) for run in halted.items]
             runs_whole = halted.degraded is None and halted.next is None

@@ -70,19 +70,19 @@ class Archive:
         if type(batch_size) is not int or not 1 <= batch_size <= 10_000:
             raise InvalidInput(f"batch_size is a whole number from 1 to 10000, not {batch_size!r:.80}")
         require_days(retention_days, "retention_days")
-        rules = replace(self._context.retention, completed_days=retention_days)
+        rules = replace(self._context.rules(RetentionRules), completed_days=retention_days)
         if rules.tasks_days is not None:
             rules = replace(rules, tasks_days=retention_days)
         return await self._archive(rules, batch_size, dry_run, by)
 
     async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:
         """The same by the settings `retention.*`, as it is done in the background. Raises StoreError."""
-        rules = self._context.retention
+        rules = self._context.rules(RetentionRules)
         return await self._archive(rules, rules.batch_size, dry_run, by)
 
     async def maintain(self) -> None:
         """What is done now and then: archive by the settings, detach what is old enough, delete old records."""
-        rules, context = self._context.retention, self._context
+        rules, context = self._context.rules(RetentionRules), self._context
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()

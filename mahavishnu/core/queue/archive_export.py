@@ -22,6 +22,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, Store
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Between, Missing, Query, Sort
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import PartitionState
 from mahavishnu.stores.base import get_one, home_of, pages, scan, write_with_retry
 from mahavishnu.stores.dataclass_codec import dataclass_kind
@@ -66,7 +67,7 @@ class ArchiveExport:
 
         Raises InvalidInput where exports are switched off, IllegalMove if another one began meanwhile, StoreError.
         """
-        if not self._context.retention.analytics_export:
+        if not self._context.rules(RetentionRules).analytics_export:
             raise InvalidInput("exports for analysis are off: switch on the setting retention.analytics_export")
         namespace = self._context.namespace
         require_namespace(namespace)

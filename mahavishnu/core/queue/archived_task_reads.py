@@ -16,6 +16,7 @@ from mahavishnu.model.errors import NoSuchTask, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.task_letters import task_of
 from mahavishnu.model.tasks import OldTransition, TaskRecord, as_old_transition
 from mahavishnu.stores.archived import ArchivedLetter
@@ -71,7 +72,7 @@ async def search_task_copies(
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
     places = ArchivePlaces(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.retention)
+    archiving = TaskArchiving(context, context.rules(RetentionRules))
 
     async def find(name: str, most: int, cursor: Cursor | None) -> PartitionsPage[ArchivedTaskLine]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
@@ -105,7 +106,7 @@ async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCas
 async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
     """The archived tasks that are so, with their partitions, the latest first."""
     places = ArchivePlaces(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.retention)
+    archiving = TaskArchiving(context, context.rules(RetentionRules))
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]

@@ -17,7 +17,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeue_rules import BY_RULE
+from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.stores.base import update_with_retry
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _NAMED_LETTERS = 50  # that one audit entry of the rule names
 
 
 class Requeues:
-    """Sends work back, under the limits and by the rule of `context.requeues`."""
+    """Sends work back, under the limits and by the rule of `context.rules(RequeueRules)`."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
@@ -56,8 +56,8 @@ class Requeues:
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
         {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
         """
-        limit = _require_count("max_dlq_retries", max_dlq_retries, self._context.requeues.max_dlq_retries)
-        boost = _require_count("priority_boost", priority_boost, self._context.requeues.priority_boost)
+        limit = _require_count("max_dlq_retries", max_dlq_retries, self._context.rules(RequeueRules).max_dlq_retries)
+        boost = _require_count("priority_boost", priority_boost, self._context.rules(RequeueRules).dlq_priority_boost)
         key = self._context.key(task_id, namespace, queue)
         seen: DeadLetter | None = None
 
@@ -100,7 +100,7 @@ class Requeues:
     async def requeue_exhausted(self) -> int:
         """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""
         await self._context.open()
-        rules, sent = self._context.requeues, 0
+        rules, sent = self._context.rules(RequeueRules), 0
         for query in rules.queries(self._clock.now()):
             if await self._any_due(query):  # what is only left alone is no act
                 async with self._context.audit.record("requeue", "queue", by=BY_RULE, via="rule") as record:
@@ -122,7 +122,7 @@ class Requeues:
         return False
 
     def _objection(self, letter: DeadLetter) -> str | None:
-        why = self._context.requeues.objection(letter, self._clock.now())
+        why = self._context.rules(RequeueRules).objection(letter, self._clock.now())
         circuit = circuit_name(letter.adapter)
         if why is None and self._context.breakers.state(circuit, self._clock.monotonic()) is CircuitState.OPEN:
             why = f"the circuit of adapter {circuit!r} is open"
@@ -132,8 +132,8 @@ class Requeues:
         """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
         if why := self._objection(current):
             raise IllegalMove(current.key, "requeue", current.status, why)
-        rules, now = self._context.requeues, self._clock.now()
-        boost, limit = rules.priority_boost, rules.max_dlq_retries
+        rules, now = self._context.rules(RequeueRules), self._clock.now()
+        boost, limit = rules.dlq_priority_boost, rules.max_dlq_retries
         return lifecycle.requeue(current, now=now, by=BY_RULE, boost=boost, limit=limit, automatic=True)
 
     def _announce(self, letter: DeadLetter) -> None:

@@ -7,9 +7,13 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mahavishnu.model.alert_rules import AlertRules
+from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.log_events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
 
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
@@ -135,7 +139,7 @@ def make_replies(context: QueueContext) -> Replies:
     from mahavishnu.core.queue.replies import REPLIES, Replies
 
     records = context.store.collection(REPLIES)
-    return Replies(records, context.clock, lambda: timedelta(days=context.retention.replies_days))
+    return Replies(records, context.clock, lambda: timedelta(days=context.rules(RetentionRules).replies_days))
 
 
 def make_deletion(context: QueueContext) -> Deletion:
@@ -279,15 +283,15 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         await make_lifecycle(dlq.context).handover.finish()
 
     async def publish_missed_events() -> None:
-        if dlq.context.event_rules.durable_outbox:
+        if dlq.context.rules(EventRules).durable_outbox:
             await dlq.domain_events.publish_missed()
 
     async def deliver_events() -> None:
-        if dlq.context.event_rules.webhook_url or dlq.context.chain.plugins.steps("deliver"):
+        if dlq.context.rules(EventRules).webhook_url or dlq.context.chain.plugins.steps("deliver"):
             await dlq.domain_events.deliver()
 
     async def tell_alerts() -> None:
-        if dlq.context.alert_rules.channels:
+        if dlq.context.rules(AlertRules).channels:
             await dlq.alerts.run()
 
     async def remove_old_events() -> None:
@@ -304,12 +308,16 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
         PeriodicTask("removal of old tombstones", remove_deleted, lambda: TOMBSTONES_SECONDS),
         PeriodicTask("the sums of closed letters", partial(add_up_closed, dlq.context), lambda: SUMS_SECONDS),
         PeriodicTask("the named queues", maintain_queues, lambda: QUEUES_SECONDS),
-        PeriodicTask("retention", partial(archive_old, dlq), lambda: dlq.context.retention.interval_minutes * 60),
-        PeriodicTask("stale tasks", find_stale_tasks, lambda: dlq.context.staleness.detection_interval_seconds),
+        PeriodicTask(
+            "retention", partial(archive_old, dlq), lambda: dlq.context.rules(RetentionRules).interval_minutes * 60
+        ),
+        PeriodicTask(
+            "stale tasks", find_stale_tasks, lambda: dlq.context.rules(StalenessRules).detection_interval_seconds
+        ),
         PeriodicTask(
             "stuck tasks",
             staleness.recover_stuck,
-            lambda: dlq.context.staleness.stuck_task_detection_interval_seconds,
+            lambda: dlq.context.rules(StalenessRules).stuck_task_detection_interval_seconds,
         ),
         PeriodicTask("hand-overs of lifecycle tasks", finish_handovers, lambda: HANDOVER_SECONDS),
         PeriodicTask("the outbox of events", publish_missed_events, lambda: OUTBOX_SECONDS),

@@ -52,7 +52,7 @@ async def queue() -> AsyncIterator[DeadLetterQueue]:
         await made.groups.update(letter.fingerprint, by="eve", note="zebranote")
         await made.runs.start("redrive", everything=True, by="eve", reason="zebrareason")
         await made.views.save("zebraview", "adapter:zebraline", by="eve")
-        made.context.alert_rules = AlertRules(log=True, reasons=("first_seen",))
+        made.context.set_rules(AlertRules(log=True, rules=("first_seen",)))
         assert await made.alerts.run() == 2, "of each group"
         yield made
 

@@ -253,7 +253,7 @@ async def test_an_answer_that_is_lost_is_no_second_event(house: House) -> None:
 
 
 async def test_old_events_are_removed_and_numbers_go_on(any_house: House) -> None:
-    queue = any_house.queue(events=EventRules(acknowledged_days=7, durable_days=30))
+    queue = any_house.queue(rules=[EventRules(acknowledged_days=7, durable_days=30)])
     events = events_of(queue)
     for _ in range(3):
         await events.publish("order.paid", mode="durable")
@@ -276,7 +276,7 @@ async def test_old_events_are_removed_and_numbers_go_on(any_house: House) -> Non
 async def test_no_number_of_a_removed_event_is_given_again(any_house: House, moment: str) -> None:
     """Who has published nothing for long knows an old number: readers have passed what it would get."""
     rules = EventRules(acknowledged_days=0)
-    seldom, busy = (any_house.queue(events=rules) for _ in range(2))
+    seldom, busy = (any_house.queue(rules=[rules]) for _ in range(2))
     await events_of(seldom).publish("first", mode="durable")
 
     async def go_on(call: object = None) -> None:

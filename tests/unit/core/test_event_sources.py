@@ -232,7 +232,7 @@ async def test_the_moves_of_tasks_are_events_too(house: House) -> None:
 
 
 async def test_a_queue_of_its_own_hears_once_its_events_are_asked_for(house: House) -> None:
-    queue = house.queue(events=EventRules(durable_names=("dlq.captured",)))
+    queue = house.queue(rules=[EventRules(durable_names=("dlq.captured",))])
     queue.domain_events  # noqa: B018 - this begins it
     await queue.enqueue("wf_1", {}, [], NETWORK)
     assert [event.name for event in await stored(queue, 1)] == ["dlq.captured"]

@@ -34,7 +34,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.group import Group, GroupState, GroupView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-RULES = AlertRules(webhook_url="https://hooks.example", log=True, reasons=tuple(AlertReason))
+RULES = AlertRules(webhook_url="https://hooks.example", log=True, rules=tuple(AlertReason))
 NEW = Alert("group:v1:1")
 STUCK = Finding("group:v1:1", (AlertReason.NEEDS_PERSON,), "KeyError: <text>")
 MINUTE = timedelta(minutes=1)
@@ -59,7 +59,7 @@ def test_a_group_has_a_finding_for_each_rule_that_holds() -> None:
     assert group_finding(view(for_people=0, first_seen=None), RULES, NOW) is None
     assert group_finding(view(count=0), RULES, NOW) is None
     assert group_finding(view(Group("v1:1", state=GroupState.WONT_FIX)), RULES, NOW) is None
-    assert group_finding(view(), replace(RULES, reasons=()), NOW) is None
+    assert group_finding(view(), replace(RULES, rules=()), NOW) is None
 
 
 def test_a_hold_mutes_and_an_owner_has_taken_it() -> None:
@@ -93,7 +93,7 @@ def test_an_alert_fires_is_repeated_taken_and_resolved() -> None:
     assert next_alert(fired, STUCK, RULES, NOW + MINUTE) is fired
     again = next_alert(fired, STUCK, RULES, NOW + timedelta(hours=4))
     assert (again.notice, again.notice_kind, again.since) == (2, NoticeKind.REMIND, NOW)
-    assert next_alert(fired, STUCK, replace(RULES, repeat=None), NOW + timedelta(days=9)).notice == 1
+    assert next_alert(fired, STUCK, replace(RULES, repeat_minutes=None), NOW + timedelta(days=9)).notice == 1
     taken = next_alert(again, replace(STUCK, taken_by="ann"), RULES, NOW + timedelta(hours=5))
     assert (taken.phase, taken.notice_kind) == (AlertPhase.TAKEN, NoticeKind.ACKNOWLEDGE)
     assert next_alert(taken, replace(STUCK, taken_by="ann"), RULES, NOW + timedelta(hours=20)) is taken
@@ -162,7 +162,7 @@ def test_of_two_stores_the_later_one_counts() -> None:
 
 
 def test_what_there_is_not_is_refused() -> None:
-    for wrong in ({"reasons": ("growht",)}, {"routes": {"pager": ()}}, {"routes": {"log": ("x",)}}):
+    for wrong in ({"rules": ("growht",)}, {"routes": {"pager": ()}}, {"routes": {"log": ("x",)}}):
         with pytest.raises(InvalidInput, match="of alerts; there are"):
             AlertRules(**wrong)
 
@@ -207,7 +207,7 @@ def test_whatever_happens_channels_hear_a_sensible_story(looks: list[tuple[int, 
         assert alert.holds == (what not in ("nothing", "muted"))
     for _ in range(30):  # nothing changes any more, and all channels work
         now += timedelta(minutes=10)
-        alert = next_alert(alert, _finding(looks[-1][1]) if looks else None, replace(RULES, repeat=None), now)
+        alert = next_alert(alert, _finding(looks[-1][1]) if looks else None, replace(RULES, repeat_minutes=None), now)
         tell("both")
     deaths = sum(how == "dies" for _, _, how in looks)
     for story in heard.values():

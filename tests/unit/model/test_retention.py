@@ -47,7 +47,7 @@ def test_a_letter_leaves_when_its_time_is_over(standing: str) -> None:
         return
     assert not may_leave(letter, RULES, end + days * DAY)
     assert may_leave(letter, RULES, end + days * DAY + timedelta(milliseconds=1))
-    assert not may_leave(letter, RetentionRules(None), end + 1000 * DAY)
+    assert not may_leave(letter, RetentionRules(completed_days=None), end + 1000 * DAY)
 
 
 @pytest.mark.parametrize("days", [0, 6, 8, 29, 31, 1000])
@@ -69,7 +69,9 @@ def test_letters_of_a_held_group_stay() -> None:
 @pytest.mark.parametrize("resolution", ResolutionStatus)
 def test_pending_and_deleted_ones_are_kept_whatever_the_rules(resolution: ResolutionStatus) -> None:
     never = resolution in (ResolutionStatus.PENDING, ResolutionStatus.DELETED)
-    assert (RetentionRules(0, 0, 0).days(resolution) is None) == never
+    assert (
+        RetentionRules(completed_days=0, cancelled_days=0, permanently_failed_days=0).days(resolution) is None
+    ) == never
 
 
 @pytest.mark.parametrize("days", [-1, True, 1.5, "30"])

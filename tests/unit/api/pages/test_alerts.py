@@ -32,7 +32,7 @@ async def test_without_a_channel_the_page_says_how_to_name_one(api: ApiHarness) 
 
 async def test_what_fires_is_taken_muted_and_over_is_told_with_links(api: ApiHarness) -> None:
     async with HttpReceiver.serve(404) as hook:
-        api.dlq.context.alert_rules = AlertRules(log=True, webhook_url=hook.url)
+        api.dlq.context.set_rules(AlertRules(log=True, webhook_url=hook.url))
         names = {name: await fail(api, name, f"cannot {name}") for name in ("fire", "take", "mute", "end")}
         await api.dlq.alerts.run()
         await api.dlq.groups.update(names["take"], by="bo", owner="bo")
@@ -52,7 +52,7 @@ async def test_what_fires_is_taken_muted_and_over_is_told_with_links(api: ApiHar
 
 
 async def test_every_runbook_of_a_rule_is_there_and_http_says_the_same(api: ApiHarness) -> None:
-    api.dlq.context.alert_rules = AlertRules(log=True, slack_url="https://x.example", routes={"slack": ["growth"]})
+    api.dlq.context.set_rules(AlertRules(log=True, slack_url="https://x.example", routes={"slack": ("growth",)}))
     await fail(api)
     await api.dlq.alerts.run()
     found = {each["rule"]: each for each in (await api.get("/alerts/rules")).json()}
@@ -77,7 +77,7 @@ async def test_what_cannot_be_read_is_said_to_be_unknown(api: ApiHarness, monkey
 
 
 async def test_what_strangers_wrote_is_text(api: ApiHarness) -> None:
-    api.dlq.context.alert_rules = AlertRules(log=True)
+    api.dlq.context.set_rules(AlertRules(log=True))
     await fail(api, text=EVIL)
     await api.dlq.alerts.run()
     require_inert(await read(api, "/alerts"))

@@ -10,7 +10,7 @@ from tests.unit.api.conftest import ApiHarness
 async def test_alerts_are_listed_and_channels_tested(api: ApiHarness) -> None:
     assert (await api.get("/alerts")).json() == []
     async with HttpReceiver.serve(404) as hook:
-        api.dlq.context.alert_rules = AlertRules(log=True, webhook_url=hook.url)
+        api.dlq.context.set_rules(AlertRules(log=True, webhook_url=hook.url))
         await api.dlq.enqueue("wf", {"n": 1}, [], "KeyError: 1", max_retries=0)
         await api.dlq.alerts.run()
         (alert,) = (await api.get("/alerts")).json()

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.model.retention import RetentionRules
 from tests.unit.api.conftest import ApiHarness
 
 
@@ -90,8 +91,8 @@ async def test_a_letter_is_deleted(archived: ApiHarness) -> None:
 async def test_steps_for_analysis_are_begun_and_read(archived: ApiHarness) -> None:
     await archived.post("/archive/run", {"dry_run": False})
     assert (await archived.post("/archive/exports")).status_code == 422
-    rules = archived.dlq.context.retention
-    archived.dlq.context.retention = replace(rules, analytics_export=True)
+    rules = archived.dlq.context.rules(RetentionRules)
+    archived.dlq.context.set_rules(replace(rules, analytics_export=True))
     assert (await archived.post("/archive/exports")).json() == {"watermark": 1}
     answer = await archived.get("/archive/exports?upto=1")
     assert {json.loads(line)["task_id"] for line in answer.text.splitlines()} == {"wf_0", "wf_1", "wf_2"}

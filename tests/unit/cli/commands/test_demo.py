@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from mahavishnu.cli.commands.demo import demo_settings, summary_lines, view
-from mahavishnu.core.wiring import alert_rules_from
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
@@ -34,7 +33,7 @@ def test_nobody_is_woken_by_the_letters_of_the_samples(monkeypatch: pytest.Monke
     for name in ("WEBHOOK_URL", "SLACK_URL", "PAGERDUTY_KEY"):
         monkeypatch.setenv(f"MAHAVISHNU_ALERTS__{name}", "https://hooks.example/x")
     monkeypatch.setenv("MAHAVISHNU_ALERTS__EMAIL_TO", '["ops@example.com"]')
-    assert alert_rules_from(demo_settings("memory:", "none")).channels == ("log",)
+    assert demo_settings("memory:", "none").alerts.channels == ("log",)
 
 
 @pytest.mark.parametrize(("width", "all_columns"), [(40, False), (60, False), (80, True), (200, True)])

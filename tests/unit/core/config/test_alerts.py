@@ -9,7 +9,6 @@ import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.sources import SettingsError
-from mahavishnu.core.wiring import alert_rules_from
 
 SECRETS = {"slack_url": "https://hooks.slack.example/T/B/canary", "pagerduty_key": "canary", "webhook_secret": "canary",
            "smtp_password": "canary", "webhook_url": "https://chat.example/hooks/canary"}  # fmt: skip
@@ -18,7 +17,7 @@ SECRETS = {"slack_url": "https://hooks.slack.example/T/B/canary", "pagerduty_key
 def test_secrets_are_masked_and_reach_the_rules() -> None:
     settings = MahavishnuSettings(alerts={**SECRETS, "smtp_security": "tls", "repeat_minutes": None, "age_hours": 2})
     assert "canary" not in f"{settings!r} {settings} {settings.describe()}"
-    rules = alert_rules_from(settings)
+    rules = settings.alerts
     assert "canary" not in repr(rules)
     assert {name: getattr(rules, name) for name in SECRETS} == SECRETS
     assert (rules.age, rules.repeat, rules.channels) == (timedelta(hours=2), None, ("webhook", "slack", "pagerduty"))

@@ -13,6 +13,7 @@ from mahavishnu.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.context import Limits
+from mahavishnu.model.requeue_rules import RequeueRules
 from tests.unit.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
 
 Write = Callable[[str], None]
@@ -175,7 +176,7 @@ async def test_an_interval_that_the_processor_was_given_stays(house: House, sett
     settings_file("dlq_retry_interval_seconds: 20\ndlq_retry_concurrency: 4\nauto_requeue: {enabled: true}")
     assert app.reload().error is None
     assert (queue.context.limits.interval_seconds, queue.context.limits.concurrency) == (7, 4)
-    assert queue.context.requeues.automatic
+    assert queue.context.rules(RequeueRules).enabled
     queue.configure(limits=Limits(interval_seconds=9))
     assert queue.context.limits.interval_seconds == 9, "who configures it means that"
     await app.shutdown()

@@ -273,7 +273,7 @@ def test_the_defaults_of_requeues() -> None:
     settings = MahavishnuSettings()
 
     assert (settings.max_dlq_retries, settings.dlq_priority_boost) == (3, 10)
-    assert settings.auto_requeue.model_dump() == {
+    assert settings.model_dump()["auto_requeue"] == {
         "enabled": False,
         "requeue_interval_minutes": 60,
         "max_auto_requeue_attempts": 2,

@@ -29,8 +29,13 @@ from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.encryption import Encryption, new_key
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
+from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
+from mahavishnu.model.reasons import ReasonRules
+from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
@@ -93,7 +98,7 @@ def role_by_provider(app: MahavishnuApp) -> str | None:
 
 
 def alert_rules_of(app: MahavishnuApp) -> AlertRules:
-    return queue_of(app).context.alert_rules
+    return queue_of(app).context.rules(AlertRules)
 
 
 def sees_orders_only(actor: Actor | None) -> bool:
@@ -186,14 +191,18 @@ REACHES: dict[str, Reach] = {
     "retry_jitter": Reach(True, jittered),
     "retry_only_failed_repos": Reach(False, lambda app: queue_of(app).context.limits.only_failed_repos),
     "dlq_close_on_success": Reach(False, lambda app: queue_of(app).context.limits.close_on_success),
-    "max_dlq_retries": Reach(4, lambda app: queue_of(app).context.requeues.max_dlq_retries),
-    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).context.requeues.priority_boost),
-    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).context.requeues.automatic),
+    "max_dlq_retries": Reach(4, lambda app: queue_of(app).context.rules(RequeueRules).max_dlq_retries),
+    "dlq_priority_boost": Reach(17, lambda app: queue_of(app).context.rules(RequeueRules).dlq_priority_boost),
+    "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).context.rules(RequeueRules).enabled),
     "auto_requeue.requeue_interval_minutes": Reach(
-        18, lambda app: queue_of(app).context.requeues.interval / timedelta(minutes=1)
+        18, lambda app: queue_of(app).context.rules(RequeueRules).interval / timedelta(minutes=1)
     ),
-    "auto_requeue.max_auto_requeue_attempts": Reach(5, lambda app: queue_of(app).context.requeues.attempts),
-    "auto_requeue.requeue_backoff_multiplier": Reach(1.5, lambda app: queue_of(app).context.requeues.multiplier),
+    "auto_requeue.max_auto_requeue_attempts": Reach(
+        5, lambda app: queue_of(app).context.rules(RequeueRules).max_auto_requeue_attempts
+    ),
+    "auto_requeue.requeue_backoff_multiplier": Reach(
+        1.5, lambda app: queue_of(app).context.rules(RequeueRules).requeue_backoff_multiplier
+    ),
     "dlq_retry_processor_enabled": Reach(False, lambda app: app.config.dlq_retry_processor_enabled),  # see below
     "dlq_retry_interval_seconds": Reach(11, lambda app: queue_of(app).context.limits.interval_seconds),
     "dlq_retry_concurrency": Reach(3, lambda app: queue_of(app).context.limits.concurrency),
@@ -210,27 +219,31 @@ REACHES: dict[str, Reach] = {
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).context.breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).context.breakers.cooloff_seconds),
     "queues": Reach({"orders": {"max_attempts": 2}}, lambda app: dict(queue_of(app).context.declared_queues())),
-    "retention.enabled": Reach(False, lambda app: queue_of(app).context.retention.enabled),
-    "retention.completed_days": Reach(7, lambda app: queue_of(app).context.retention.completed_days),
-    "retention.cancelled_days": Reach(8, lambda app: queue_of(app).context.retention.cancelled_days),
-    "retention.permanently_failed_days": Reach(9, lambda app: queue_of(app).context.retention.permanently_failed_days),
-    "retention.history_days": Reach(13, lambda app: queue_of(app).context.retention.history_days),
-    "retention.archive_months": Reach(10, lambda app: queue_of(app).context.retention.archive_months),
-    "retention.audit_days": Reach(14, lambda app: queue_of(app).context.retention.audit_days),
-    "retention.runs_days": Reach(15, lambda app: queue_of(app).context.retention.runs_days),
-    "retention.tasks_days": Reach(18, lambda app: queue_of(app).context.retention.tasks_days),
-    "retention.revisions_days": Reach(16, lambda app: queue_of(app).context.retention.revisions_days),
-    "retention.replies_days": Reach(17, lambda app: queue_of(app).context.retention.replies_days),
-    "retention.batch_size": Reach(11, lambda app: queue_of(app).context.retention.batch_size),
-    "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.retention.interval_minutes),
-    "retention.analytics_export": Reach(True, lambda app: queue_of(app).context.retention.analytics_export),
-    "events.durable_names": Reach(("dlq.*",), lambda app: queue_of(app).context.event_rules.durable_names),
-    "events.durable_outbox": Reach(True, lambda app: queue_of(app).context.event_rules.durable_outbox),
-    "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.event_rules.acknowledged_days),
-    "events.durable_days": Reach(4, lambda app: queue_of(app).context.event_rules.durable_days),
-    "events.webhook_url": Reach("https://hooks.example/1", lambda app: queue_of(app).context.event_rules.webhook_url),
-    "events.webhook_secret": Reach("hush", lambda app: queue_of(app).context.event_rules.webhook_secret),
-    "alerts.rules": Reach(("growth",), lambda app: alert_rules_of(app).reasons),
+    "retention.enabled": Reach(False, lambda app: queue_of(app).context.rules(RetentionRules).enabled),
+    "retention.completed_days": Reach(7, lambda app: queue_of(app).context.rules(RetentionRules).completed_days),
+    "retention.cancelled_days": Reach(8, lambda app: queue_of(app).context.rules(RetentionRules).cancelled_days),
+    "retention.permanently_failed_days": Reach(
+        9, lambda app: queue_of(app).context.rules(RetentionRules).permanently_failed_days
+    ),
+    "retention.history_days": Reach(13, lambda app: queue_of(app).context.rules(RetentionRules).history_days),
+    "retention.archive_months": Reach(10, lambda app: queue_of(app).context.rules(RetentionRules).archive_months),
+    "retention.audit_days": Reach(14, lambda app: queue_of(app).context.rules(RetentionRules).audit_days),
+    "retention.runs_days": Reach(15, lambda app: queue_of(app).context.rules(RetentionRules).runs_days),
+    "retention.tasks_days": Reach(18, lambda app: queue_of(app).context.rules(RetentionRules).tasks_days),
+    "retention.revisions_days": Reach(16, lambda app: queue_of(app).context.rules(RetentionRules).revisions_days),
+    "retention.replies_days": Reach(17, lambda app: queue_of(app).context.rules(RetentionRules).replies_days),
+    "retention.batch_size": Reach(11, lambda app: queue_of(app).context.rules(RetentionRules).batch_size),
+    "retention.interval_minutes": Reach(12, lambda app: queue_of(app).context.rules(RetentionRules).interval_minutes),
+    "retention.analytics_export": Reach(True, lambda app: queue_of(app).context.rules(RetentionRules).analytics_export),
+    "events.durable_names": Reach(("dlq.*",), lambda app: queue_of(app).context.rules(EventRules).durable_names),
+    "events.durable_outbox": Reach(True, lambda app: queue_of(app).context.rules(EventRules).durable_outbox),
+    "events.acknowledged_days": Reach(3, lambda app: queue_of(app).context.rules(EventRules).acknowledged_days),
+    "events.durable_days": Reach(4, lambda app: queue_of(app).context.rules(EventRules).durable_days),
+    "events.webhook_url": Reach(
+        "https://hooks.example/1", lambda app: queue_of(app).context.rules(EventRules).webhook_url
+    ),
+    "events.webhook_secret": Reach("hush", lambda app: queue_of(app).context.rules(EventRules).webhook_secret),
+    "alerts.rules": Reach(("growth",), lambda app: alert_rules_of(app).rules),
     "alerts.routes": Reach({"slack": ("growth",)}, lambda app: dict(alert_rules_of(app).routes)),
     "alerts.first_seen_minutes": Reach(7, lambda app: alert_rules_of(app).first_seen, timedelta(minutes=7)),
     "alerts.age_hours": Reach(7, lambda app: alert_rules_of(app).age, timedelta(hours=7)),
@@ -254,58 +267,74 @@ REACHES: dict[str, Reach] = {
     "alerts.smtp_password": Reach(
         "hush", lambda app: alert_rules_of(app).smtp_password, also={"alerts": {"smtp_security": "tls"}}
     ),
-    "staleness.enabled": Reach(False, lambda app: queue_of(app).context.staleness.enabled),
-    "staleness.dry_run": Reach(True, lambda app: queue_of(app).context.staleness.dry_run),
+    "staleness.enabled": Reach(False, lambda app: queue_of(app).context.rules(StalenessRules).enabled),
+    "staleness.dry_run": Reach(True, lambda app: queue_of(app).context.rules(StalenessRules).dry_run),
     "staleness.detection_interval_seconds": Reach(
-        301, lambda app: queue_of(app).context.staleness.detection_interval_seconds
+        301, lambda app: queue_of(app).context.rules(StalenessRules).detection_interval_seconds
     ),
-    "staleness.batch_size": Reach(101, lambda app: queue_of(app).context.staleness.batch_size),
-    "staleness.max_batches_per_cycle": Reach(51, lambda app: queue_of(app).context.staleness.max_batches_per_cycle),
+    "staleness.batch_size": Reach(101, lambda app: queue_of(app).context.rules(StalenessRules).batch_size),
+    "staleness.max_batches_per_cycle": Reach(
+        51, lambda app: queue_of(app).context.rules(StalenessRules).max_batches_per_cycle
+    ),
     "staleness.waiting_for_dependencies_minutes": Reach(
-        61, lambda app: queue_of(app).context.staleness.waiting_for_dependencies_minutes
+        61, lambda app: queue_of(app).context.rules(StalenessRules).waiting_for_dependencies_minutes
     ),
     "staleness.waiting_for_retry_minutes": Reach(
-        31, lambda app: queue_of(app).context.staleness.waiting_for_retry_minutes
+        31, lambda app: queue_of(app).context.rules(StalenessRules).waiting_for_retry_minutes
     ),
     "staleness.steps_in_process_minutes": Reach(
-        32, lambda app: queue_of(app).context.staleness.steps_in_process_minutes
+        32, lambda app: queue_of(app).context.rules(StalenessRules).steps_in_process_minutes
     ),
     "staleness.blocked_by_failures_minutes": Reach(
-        62, lambda app: queue_of(app).context.staleness.blocked_by_failures_minutes
+        62, lambda app: queue_of(app).context.rules(StalenessRules).blocked_by_failures_minutes
     ),
-    "staleness.other_states_minutes": Reach(1441, lambda app: queue_of(app).context.staleness.other_states_minutes),
-    "staleness.task_max_lifetime_hours": Reach(25, lambda app: queue_of(app).context.staleness.task_max_lifetime_hours),
+    "staleness.other_states_minutes": Reach(
+        1441, lambda app: queue_of(app).context.rules(StalenessRules).other_states_minutes
+    ),
+    "staleness.task_max_lifetime_hours": Reach(
+        25, lambda app: queue_of(app).context.rules(StalenessRules).task_max_lifetime_hours
+    ),
     "staleness.auto_transition_to_error": Reach(
-        False, lambda app: queue_of(app).context.staleness.auto_transition_to_error
+        False, lambda app: queue_of(app).context.rules(StalenessRules).auto_transition_to_error
     ),
-    "staleness.auto_move_to_dlq": Reach(False, lambda app: queue_of(app).context.staleness.auto_move_to_dlq),
-    "staleness.emit_warnings": Reach(False, lambda app: queue_of(app).context.staleness.emit_warnings),
-    "staleness.warn_ratio": Reach(0.5, lambda app: queue_of(app).context.staleness.warn_ratio),
+    "staleness.auto_move_to_dlq": Reach(
+        False, lambda app: queue_of(app).context.rules(StalenessRules).auto_move_to_dlq
+    ),
+    "staleness.emit_warnings": Reach(False, lambda app: queue_of(app).context.rules(StalenessRules).emit_warnings),
+    "staleness.warn_ratio": Reach(0.5, lambda app: queue_of(app).context.rules(StalenessRules).warn_ratio),
     "staleness.grace_after_downtime_seconds": Reach(
-        20, lambda app: queue_of(app).context.staleness.grace_after_downtime_seconds
+        20, lambda app: queue_of(app).context.rules(StalenessRules).grace_after_downtime_seconds
     ),
     "staleness.enable_stuck_task_detection": Reach(
-        False, lambda app: queue_of(app).context.staleness.enable_stuck_task_detection
+        False, lambda app: queue_of(app).context.rules(StalenessRules).enable_stuck_task_detection
     ),
     "staleness.stuck_task_detection_interval_seconds": Reach(
-        121, lambda app: queue_of(app).context.staleness.stuck_task_detection_interval_seconds
+        121, lambda app: queue_of(app).context.rules(StalenessRules).stuck_task_detection_interval_seconds
     ),
     "staleness.max_stuck_duration_minutes": Reach(
-        11, lambda app: queue_of(app).context.staleness.max_stuck_duration_minutes
+        11, lambda app: queue_of(app).context.rules(StalenessRules).max_stuck_duration_minutes
     ),
-    "staleness.max_recoveries_per_task": Reach(4, lambda app: queue_of(app).context.staleness.max_recoveries_per_task),
-    "dlq_reasons.staleness_timeout": Reach(False, lambda app: queue_of(app).context.reasons.staleness_timeout),
-    "dlq_reasons.max_retries_exceeded": Reach(False, lambda app: queue_of(app).context.reasons.max_retries_exceeded),
-    "dlq_reasons.worker_unavailable": Reach(False, lambda app: queue_of(app).context.reasons.worker_unavailable),
+    "staleness.max_recoveries_per_task": Reach(
+        4, lambda app: queue_of(app).context.rules(StalenessRules).max_recoveries_per_task
+    ),
+    "dlq_reasons.staleness_timeout": Reach(
+        False, lambda app: queue_of(app).context.rules(ReasonRules).staleness_timeout
+    ),
+    "dlq_reasons.max_retries_exceeded": Reach(
+        False, lambda app: queue_of(app).context.rules(ReasonRules).max_retries_exceeded
+    ),
+    "dlq_reasons.worker_unavailable": Reach(
+        False, lambda app: queue_of(app).context.rules(ReasonRules).worker_unavailable
+    ),
     "dlq_reasons.dependency_cycle_detected": Reach(
-        False, lambda app: queue_of(app).context.reasons.dependency_cycle_detected
+        False, lambda app: queue_of(app).context.rules(ReasonRules).dependency_cycle_detected
     ),
     "dlq_reasons.invalid_state_transition": Reach(
-        True, lambda app: queue_of(app).context.reasons.invalid_state_transition
+        True, lambda app: queue_of(app).context.rules(ReasonRules).invalid_state_transition
     ),
     "templates": Reach(
         {"pay": {"lifecycle": {"max_duration_minutes": 3}}},
-        lambda app: queue_of(app).context.staleness.limits_of("pay").max_duration_minutes,
+        lambda app: queue_of(app).context.rules(StalenessRules).limits_of("pay").max_duration_minutes,
         seen=3,
     ),
     "server.host": Reach("0.0.0.0", lambda app: "'0.0.0.0'" in listening(app), True),  # refused, as there is no token

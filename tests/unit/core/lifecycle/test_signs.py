@@ -17,6 +17,7 @@ from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
 from mahavishnu.model.run_signs import LIVES
+from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.model.task_moves import sign
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import TaskRecord
@@ -97,7 +98,7 @@ async def test_one_look_takes_on_more_dead_runs_than_a_batch_has(any_house: Hous
     waiting = await of.create("pay")
     for state in ("initializing", "waiting_for_retry"):
         await of.transition(waiting.task_id, state)
-    context.staleness = replace(context.staleness, batch_size=2)
+    context.set_rules(replace(context.rules(StalenessRules), batch_size=2))
     cycle = StalenessCycle(context)
     any_house.clock.advance(LONG)
     assert await cycle.run() == 1

@@ -50,7 +50,7 @@ class Case:
 
     def __init__(self, house: House, rules: StalenessRules, acts: Sequence[Act]) -> None:
         self.house, self.acts = house, acts
-        self.all = [Lifecycle(house.queue(staleness=rules).context) for _ in acts]
+        self.all = [Lifecycle(house.queue(rules=[rules]).context) for _ in acts]
         self.numbers, self.task_id, self.letter_id = count(1), "", ""
         self.seen: set[tuple[str, int]] = set()
 

@@ -44,7 +44,7 @@ KEYS = [
 
 def lifecycle_of(house: House, rules: StalenessRules = RULES) -> Lifecycle:
     """As another process has it."""
-    return Lifecycle(house.queue(staleness=rules).context)
+    return Lifecycle(house.queue(rules=[rules]).context)
 
 
 async def waiting(of: Lifecycle, name: str, template: str | None = None, **more: Any) -> TaskRecord:
@@ -187,9 +187,9 @@ async def test_an_edited_template_counts_at_once(any_house: House) -> None:
     task = await waiting(of, "pay", "payment")
     any_house.clock.advance(11 * 60)
     longer = read_templates({"payment": {"lifecycle": {"max_waiting_for_dependencies_minutes": 20}}})
-    of._context.staleness = StalenessRules(templates=longer)
+    of._context.set_rules(StalenessRules(templates=longer))
     assert await of.detect_and_transition_stale_tasks() == []
-    of._context.staleness = RULES
+    of._context.set_rules(RULES)
     assert [row["task_uuid"] for row in await of.detect_and_transition_stale_tasks()] == [task.task_id]
 
 
@@ -260,9 +260,9 @@ async def test_a_look_drains_all_and_forgives_downtime(any_house: House) -> None
     any_house.clock.advance(2 * 3600)
     assert await cycle.run() == 0
     any_house.clock.advance(5 * 60 + 1)
-    of._context.staleness = replace(of._context.staleness, enabled=False)
+    of._context.set_rules(replace(of._context.rules(StalenessRules), enabled=False))
     assert await cycle.run() == 0
-    of._context.staleness = replace(of._context.staleness, enabled=True)
+    of._context.set_rules(replace(of._context.rules(StalenessRules), enabled=True))
     assert await cycle.run() == len(tasks)
     assert len(await letters_of(of)) == len(tasks)
 
@@ -328,7 +328,7 @@ async def test_while_it_is_off_or_nothing_is_tracked_no_look_is_written(any_hous
     first = await get_one(looks, "default")
     assert first is not None and first.looked_at == any_house.clock.now() and first.pauses == ()
 
-    of._context.staleness = replace(RULES, enabled=False)
+    of._context.set_rules(replace(RULES, enabled=False))
     any_house.clock.advance(300)
     assert await cycle.run() == 0
     off = await get_one(looks, "default")
@@ -343,7 +343,7 @@ async def test_while_it_is_off_or_nothing_is_tracked_no_look_is_written(any_hous
 async def test_what_is_switched_off_makes_no_letter(any_house: House) -> None:
     """The task has only failed; and one that would only have a letter is left to people."""
     of = lifecycle_of(any_house)
-    of._context.reasons = ReasonRules(staleness_timeout=False)
+    of._context.set_rules(ReasonRules(staleness_timeout=False))
     tasks = {name: await waiting(of, name, name) for name in ("plain", "copy")}
     any_house.clock.advance(61 * 60)
     rows = {row["task_name"]: row for row in await of.detect_and_transition_stale_tasks(dry_run=False)}

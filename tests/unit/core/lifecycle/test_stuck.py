@@ -28,7 +28,7 @@ STUCK = 10 * 60 + 1.0
 
 def lifecycle_of(house: House, rules: StalenessRules = RULES) -> Lifecycle:
     """As another process has it."""
-    return Lifecycle(house.queue(staleness=rules).context)
+    return Lifecycle(house.queue(rules=[rules]).context)
 
 
 async def active(of: Lifecycle, name: str = "import", template: str | None = None) -> TaskRecord:
@@ -137,7 +137,7 @@ async def test_ten_workers_reset_a_task_once(any_house: House) -> None:
     workers = [StalenessCycle(lifecycle_of(any_house)._context) for _ in range(10)]
     of = lifecycle_of(any_house, replace(RULES, max_recoveries_per_task=1))
     for worker in workers:
-        worker._context.staleness = of._context.staleness
+        worker._context.set_rules(of._context.rules(StalenessRules))
     task = await active(of)
     assert await look_on(any_house, STUCK, *workers) == 1
     assert (await of.get(task.task_id)).recovery_count == 1
@@ -174,23 +174,23 @@ async def test_nobody_is_stuck_for_downtime_or_while_it_is_off(any_house: House)
     assert await cycle.run() == 0
     any_house.clock.advance(2 * 3600)
     assert await StalenessCycle(lifecycle_of(any_house)._context).recover_stuck() == 0
-    of._context.staleness = replace(RULES, enable_stuck_task_detection=False)
+    of._context.set_rules(replace(RULES, enable_stuck_task_detection=False))
     for _ in range(2):
         any_house.clock.advance(301)
         assert await cycle.run() == await cycle.recover_stuck() == 0
-    of._context.staleness = replace(RULES, enabled=False)
+    of._context.set_rules(replace(RULES, enabled=False))
     assert await cycle.recover_stuck() == 0
-    of._context.staleness = replace(RULES, dry_run=True)
+    of._context.set_rules(replace(RULES, dry_run=True))
     assert await cycle.recover_stuck() == 1
     assert (await of.get(task.task_id)).state is TaskState.STEPS_IN_PROCESS
-    of._context.staleness = RULES
+    of._context.set_rules(RULES)
     assert await cycle.recover_stuck() == 1
 
 
 async def test_no_letter_where_the_reason_is_switched_off(any_house: House) -> None:
     """The task has only failed: also if a step has used up its attempts."""
     of = lifecycle_of(any_house, replace(RULES, max_recoveries_per_task=0))
-    of._context.reasons = ReasonRules(max_retries_exceeded=False)
+    of._context.set_rules(ReasonRules(max_retries_exceeded=False))
     stuck = await active(of)
     failing = await of.create("pay", steps=[StepRecord("charge", max_attempts=1)])
     await of.begin_step(failing.task_id, "charge")
@@ -216,7 +216,7 @@ async def test_a_move_that_cannot_be_makes_a_letter_only_if_that_is_wanted(any_h
     of = lifecycle_of(any_house)
     task = await of.create("pay")
     for keeps in (False, True):
-        of._context.reasons = ReasonRules(invalid_state_transition=keeps)
+        of._context.set_rules(ReasonRules(invalid_state_transition=keeps))
         with pytest.raises(ChangedMeanwhile):
             await of.transition(task.task_id, "initializing", from_state="steps_in_process")
         assert await letters_of(of) == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.core.lifecycle.templates import TemplateFiles
-from mahavishnu.core.wiring import staleness_from
+from mahavishnu.core.wiring import rules_from
+from mahavishnu.model.staleness import StalenessRules
 
 PAYMENT = """
 name: payment_processing
@@ -85,11 +87,15 @@ def test_a_limit_that_no_task_reaches_is_logged(tmp_path: Path, caplog: pytest.L
     assert "max_steps_in_process_minutes is 31" in caplog.text
 
 
+def staleness_rules(**settings: Any) -> StalenessRules:
+    return next(each for each in rules_from(MahavishnuSettings(**settings)) if isinstance(each, StalenessRules))
+
+
 def test_the_settings_name_templates_or_their_directory(tmp_path: Path) -> None:
     write(tmp_path / "pay.yaml", PAYMENT, 1)
-    rules = staleness_from(MahavishnuSettings(templates=str(tmp_path)))
+    rules = staleness_rules(templates=str(tmp_path))
     assert TemplateFiles().rules(rules).limits_of("payment_processing").max_duration_minutes == 30
-    rules = staleness_from(MahavishnuSettings(templates={"pay": {"lifecycle": {"max_duration_minutes": 5}}}))
+    rules = staleness_rules(templates={"pay": {"lifecycle": {"max_duration_minutes": 5}}})
     assert TemplateFiles().rules(rules).limits_of("pay").max_duration_minutes == 5
 
 

@@ -327,7 +327,7 @@ class TestPartitions:
         any_house.clock.advance(LATER)
         await run(queue)
         await queue.archive.detach("2026_01")
-        queue.context.retention = RetentionRules(permanently_failed_days=1)
+        queue.context.set_rules(RetentionRules(permanently_failed_days=1))
         assert await run(queue) == 1
         assert {each.partition.name for each in await queue.archive.partitions()} == {"2026_01", "2026_01_2"}
         assert tasks((await queue.archive.list()).items) == ["late"]
@@ -385,7 +385,7 @@ class TestPartitions:
         assert [each.partition.state for each in await queue.archive.partitions()] == ["attached"], "somebody wants it"
 
     async def test_it_can_be_switched_off(self, house: House) -> None:
-        queue = house.queue(retention=RetentionRules(enabled=False))
+        queue = house.queue(rules=[RetentionRules(enabled=False)])
         await closed(queue, 1)
         house.clock.advance(LATER)
         await queue.archive.maintain()
@@ -394,8 +394,8 @@ class TestPartitions:
 
 async def test_a_redrive_races_a_restore(any_house: House) -> None:
     """Archive, restore and redrive at once: the letter is in one place, and open only if a redrive won."""
-    queue = any_house.queue(retention=RetentionRules(permanently_failed_days=1))
-    others = [any_house.queue(retention=RetentionRules(permanently_failed_days=1)) for _ in range(3)]
+    queue = any_house.queue(rules=[RetentionRules(permanently_failed_days=1)])
+    others = [any_house.queue(rules=[RetentionRules(permanently_failed_days=1)]) for _ in range(3)]
     await queue.enqueue("wf", {}, [], "boom", max_retries=0)
     await queue.letters.fail("wf")
     for _ in range(10):

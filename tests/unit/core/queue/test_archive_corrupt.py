@@ -24,7 +24,7 @@ from tests.unit.queues import House, letter_of, sound
 MONTH = "2026_01"
 COPIES = archive_kind(ARCHIVED_LETTERS, MONTH)
 TASK_COPIES = archive_kind(ARCHIVED_TASKS, MONTH)
-RULES = RetentionRules(0, history_days=None, archive_months=None)
+RULES = RetentionRules(completed_days=0, history_days=None, archive_months=None)
 Spoil = Callable[[House, DeadLetterQueue, str], Awaitable[object]]
 
 
@@ -66,10 +66,10 @@ async def end(call: Call) -> None:
 @pytest.mark.parametrize("spoil", [unreadable, not_json, another_byte])
 async def test_a_copy_that_is_not_what_was_written_keeps_what_went_with_it(any_house: House, spoil: Spoil) -> None:
     """The process died that archived two letters, before it removed their former ones; one copy is spoiled since."""
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     bad, _ = [await fail_twice(queue, name) for name in ("bad", "good")]
     any_house.clock.advance(1)
-    dying = any_house.queue(retention=RULES)
+    dying = any_house.queue(rules=[RULES])
     await dying.open()
     dying.store.faults.after("write", end, kind=LETTERS)  # type: ignore[attr-defined]
     with pytest.raises(Killed):
@@ -91,7 +91,7 @@ async def test_a_copy_that_is_not_what_was_written_keeps_what_went_with_it(any_h
 
 @pytest.mark.parametrize("kind", [HISTORY, REVISIONS])
 async def test_what_cannot_be_read_of_one_letter_stops_no_other(any_house: House, kind: object) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     for name in ("bad", "good"):
         await fail_twice(queue, name)
     letter = await letter_of(queue, "bad")
@@ -109,7 +109,7 @@ async def test_what_cannot_be_read_of_one_letter_stops_no_other(any_house: House
 
 async def test_letters_of_a_group_that_cannot_be_read_stay(any_house: House) -> None:
     """It may be on hold. Those of other groups leave."""
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     await queue.enqueue("held", {}, [], "boom")
     await queue.enqueue("other", {}, [], "the disk of the printer is full")
     letter = await letter_of(queue, "held")
@@ -126,7 +126,7 @@ async def test_letters_of_a_group_that_cannot_be_read_stay(any_house: House) -> 
 
 async def test_a_spoiled_copy_of_a_task_stops_no_other(any_house: House) -> None:
     """Its moves that are records of their own stay; those of the others are removed."""
-    queue = any_house.queue(retention=replace(RULES, tasks_days=0))
+    queue = any_house.queue(rules=[replace(RULES, tasks_days=0)])
     of = Lifecycle(queue.context)
     ids = [(await of.create(name)).task_id for name in ("bad", "good")]
     for task_id in ids:
@@ -135,7 +135,7 @@ async def test_a_spoiled_copy_of_a_task_stops_no_other(any_house: House) -> None
             await of.begin_step(task_id, "a", take_over=True)
         await of.transition(task_id, "cancelled")
     any_house.clock.advance(1)
-    dying = any_house.queue(retention=replace(RULES, tasks_days=0))
+    dying = any_house.queue(rules=[replace(RULES, tasks_days=0)])
     await dying.open()
     dying.store.faults.before("remove", end, kind=TRANSITIONS)  # type: ignore[attr-defined]
     with pytest.raises(Killed):
@@ -154,17 +154,17 @@ async def test_a_spoiled_copy_of_a_task_stops_no_other(any_house: House) -> None
 
 async def test_what_only_a_spoiled_copy_has_is_not_taken_over(any_house: House) -> None:
     """A letter whose earlier copy is spoiled stays where it is: its former letters are in that one alone."""
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     entry_id = await fail_twice(queue, "wf")
     any_house.clock.advance(1)
-    other = any_house.queue(retention=RULES)
+    other = any_house.queue(rules=[RULES])
     await other.open()
 
     async def leave_earlier_copy(call: Call) -> None:
         await another_byte(any_house, other, entry_id)
         raise Killed
 
-    dying = any_house.queue(retention=RULES)
+    dying = any_house.queue(rules=[RULES])
     await dying.open()
     dying.store.faults.after("write", leave_earlier_copy, kind=COPIES, keys=[entry_id])  # type: ignore[attr-defined]
     with pytest.raises(Killed):

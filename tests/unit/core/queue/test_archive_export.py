@@ -37,7 +37,7 @@ async def archived(queue: DeadLetterQueue, house: House, *names: str) -> None:
 
 
 async def test_two_exports_one_after_the_other_have_everything_once(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     await archived(queue, any_house, "a", "b")
     first = await queue.archive.begin_export()
     await archived(queue, any_house, "c")
@@ -50,7 +50,7 @@ async def test_two_exports_one_after_the_other_have_everything_once(any_house: H
 
 
 async def test_exports_to_tables_make_one_table(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     lines: list[str] = []
     step = 0
     for name in ("a", "b"):
@@ -72,14 +72,14 @@ async def test_exports_are_off_unless_they_are_switched_on(house: House) -> None
 
 @pytest.mark.parametrize(("after", "upto", "form"), [(0, 2, "jsonl"), (-1, 1, "jsonl"), (1, 0, "csv"), (0, 1, "xml")])
 async def test_what_cannot_be_exported_is_refused(house: House, after: int, upto: int, form: str) -> None:
-    queue = house.queue(retention=RULES)
+    queue = house.queue(rules=[RULES])
     assert await queue.archive.begin_export() == 1
     with pytest.raises(InvalidInput):
         _ = [line async for line in queue.archive.export(after, upto, form)]
 
 
 async def test_each_namespace_has_its_own(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     await archived(queue, any_house, "a")
     other = queue.in_namespace("billing")
     assert await tasks_of(other, 0, await other.archive.begin_export()) == []
@@ -87,7 +87,7 @@ async def test_each_namespace_has_its_own(any_house: House) -> None:
 
 
 async def test_a_letter_that_came_back_and_left_again_is_not_exported_twice(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     await archived(queue, any_house, "a")
     first = await queue.archive.begin_export()
     await queue.archive.restore("a")
@@ -98,7 +98,7 @@ async def test_a_letter_that_came_back_and_left_again_is_not_exported_twice(any_
 
 
 async def test_what_is_in_a_detached_month_is_not_left_out(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     await archived(queue, any_house, "a")
     await queue.archive.detach(MONTH)
     first = await queue.archive.begin_export()
@@ -113,7 +113,7 @@ async def test_what_is_in_a_detached_month_is_not_left_out(any_house: House) -> 
 
 async def test_a_step_that_another_one_overtakes_marks_nothing_more(any_house: House) -> None:
     """It has read a page, and before it marks it the other one has marked all: nothing is in a step that was read."""
-    slow, other = any_house.queue(retention=RULES), any_house.queue(retention=RULES)
+    slow, other = any_house.queue(rules=[RULES]), any_house.queue(rules=[RULES])
     await archived(slow, any_house, "a", "b")
     steps: list[int] = []
 
@@ -131,7 +131,7 @@ async def test_a_step_that_another_one_overtakes_marks_nothing_more(any_house: H
 
 
 async def test_many_who_export_at_once(any_house: House) -> None:
-    queues = [any_house.queue(retention=RULES) for _ in range(5)]
+    queues = [any_house.queue(rules=[RULES]) for _ in range(5)]
     await closed(queues[0], 30)
     any_house.clock.advance(LATER)
     begun = [asyncio.create_task(each.archive.begin_export()) for each in queues]
@@ -149,11 +149,11 @@ async def test_killed_at_any_call_the_next_one_has_what_is_missing(tmp_path: Pat
         await archived(house.queue(), house, "a", "b")
 
     async def act(queue: DeadLetterQueue) -> None:
-        queue.context.retention = RULES
+        queue.context.set_rules(RULES)
         await queue.archive.begin_export()
 
     async def check(house: House, nothing: None) -> None:
-        queue = house.queue(retention=RULES)
+        queue = house.queue(rules=[RULES])
         await queue.open()
         (steps,) = await queue.store.collection(EXPORT_STEPS).get(["default"])
         known = steps.complete if steps is not None and not isinstance(steps, Exception) else 0
@@ -164,7 +164,7 @@ async def test_killed_at_any_call_the_next_one_has_what_is_missing(tmp_path: Pat
 
 
 async def test_an_exported_letter_is_the_one_that_left(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     (letter,) = await closed(queue, 1)
     any_house.clock.advance(LATER)
     await run(queue)

@@ -26,7 +26,9 @@ from mahavishnu.testing.faults import Call
 from tests.unit.kills import Killed, kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
 
-RULES = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None)
+RULES = RetentionRules(
+    completed_days=0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None
+)
 Act = Callable[[DeadLetterQueue], Awaitable[object]]
 
 
@@ -99,7 +101,7 @@ async def test_each_failure_is_in_one_place(tmp_path: Path, story: str, moment: 
     before, act, after = STORIES[story]
 
     async def prepare(house: House) -> set[str]:
-        queue = house.queue(retention=RULES)
+        queue = house.queue(rules=[RULES])
         await queue.open()
         told = set[str]()
         for each in before:
@@ -109,11 +111,11 @@ async def test_each_failure_is_in_one_place(tmp_path: Path, story: str, moment: 
         return told
 
     async def die(queue: DeadLetterQueue) -> None:
-        queue.context.retention = RULES
+        queue.context.set_rules(RULES)
         await act(queue)
 
     async def check(house: House, told: set[str]) -> None:
-        queue = house.queue(retention=RULES)
+        queue = house.queue(rules=[RULES])
         await queue.open()
         for each in after:
             house.clock.advance(86400 * 2)
@@ -152,16 +154,16 @@ async def leave_earlier_state(house: House, queue: DeadLetterQueue) -> DeadLette
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_an_earlier_state_in_the_history_takes_nothing_away(tmp_path: Path, moment: str) -> None:
     async def prepare(house: House) -> DeadLetter:
-        queue = house.queue(retention=RULES)
+        queue = house.queue(rules=[RULES])
         await queue.open()
         return await leave_earlier_state(house, queue)
 
     async def die(queue: DeadLetterQueue) -> None:
-        queue.context.retention = RULES
+        queue.context.set_rules(RULES)
         await archive(queue)
 
     async def check(house: House, letter: DeadLetter) -> None:
-        queue = house.queue(retention=RULES)
+        queue = house.queue(rules=[RULES])
         await queue.open()
         await archive(queue)
         assert await places(queue) == {letter.entry_id: ["archive"]}
@@ -172,10 +174,10 @@ async def test_an_earlier_state_in_the_history_takes_nothing_away(tmp_path: Path
 
 
 async def test_an_earlier_state_that_stays_longer_than_the_tombstone_takes_nothing_away(house: House) -> None:
-    queue = house.queue(retention=replace(RULES, history_days=None), tombstone_days=1)
+    queue = house.queue(rules=[replace(RULES, history_days=None)], tombstone_days=1)
     await queue.open()
     letter = await leave_earlier_state(house, queue)
-    dying = house.queue(retention=queue.context.retention)
+    dying = house.queue(rules=[queue.context.rules(RetentionRules)])
     await dying.open()
     dying.store.faults.after("write", end, kind=LETTERS)  # type: ignore[attr-defined]
     with pytest.raises(Killed):
@@ -183,14 +185,14 @@ async def test_an_earlier_state_that_stays_longer_than_the_tombstone_takes_nothi
     house.kill(dying)
     house.clock.advance(timedelta(days=3))
     assert await Ledger(queue.context).fold() == 1
-    queue.context.retention = RULES
+    queue.context.set_rules(RULES)
     await archive(queue)
     assert await places(queue) == {letter.entry_id: ["archive"]}
     assert (await queue.archive.show("wf")).letter == letter
 
 
 async def test_who_removes_what_a_capture_left_loses_to_the_next_one_that_keeps_it(house: House) -> None:
-    queue = house.queue(retention=RULES)
+    queue = house.queue(rules=[RULES])
     await queue.open()
     letter = await leave_earlier_state(house, queue)
     history = queue.store.collection(HISTORY)
@@ -210,7 +212,7 @@ async def test_letters_of_one_task_in_two_queues_have_their_own_former_letters_o
 ) -> None:
     """Also where their histories are asked for apart."""
     monkeypatch.setattr("mahavishnu.core.queue.archive_moves._ASKED", 1)
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     for name in ("mail", "default", "mail", "default"):
         made = await queue.enqueue("wf", {}, [], "boom", max_retries=0, queue=name)
         await queue.letters.fail("wf", queue=name)
@@ -223,7 +225,7 @@ async def test_letters_of_one_task_in_two_queues_have_their_own_former_letters_o
 
 async def test_what_came_home_as_a_former_letter_and_then_as_the_latest_is_archived_once(house: House) -> None:
     """A local store wrote it into the history, and lost to the one who closed the letter that was to succeed it."""
-    queue, elsewhere = house.queue(retention=RULES), DeadLetterQueue(clock=house.clock)
+    queue, elsewhere = house.queue(rules=[RULES]), DeadLetterQueue(clock=house.clock)
     await queue.open()
     await fail(queue)
     async with elsewhere:

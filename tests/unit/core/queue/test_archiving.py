@@ -87,7 +87,7 @@ async def test_the_copy_is_the_letter(any_house: House) -> None:
 
 
 async def test_only_what_is_old_enough_leaves_each_by_its_own_time(any_house: House) -> None:
-    queue = any_house.queue(retention=RetentionRules(cancelled_days=7, permanently_failed_days=None))
+    queue = any_house.queue(rules=[RetentionRules(cancelled_days=7, permanently_failed_days=None)])
     for act in ENDS:
         await queue.enqueue(act, {}, [], "boom", max_retries=0)
         await getattr(queue.letters, act)(act)
@@ -134,7 +134,7 @@ async def test_former_letters_and_revisions_go_along(any_house: House) -> None:
 
 async def test_a_letter_that_is_opened_again_meanwhile_is_not_archived(any_house: House) -> None:
     """Its copy was written already; it is taken back."""
-    queue = any_house.queue(retention=RetentionRules(permanently_failed_days=1))
+    queue = any_house.queue(rules=[RetentionRules(permanently_failed_days=1)])
     await queue.enqueue("wf", {}, [], "boom", max_retries=0)
     await queue.letters.fail("wf")
     entry_id = (await letter_of(queue, "wf")).entry_id
@@ -184,8 +184,8 @@ async def test_two_archivers_at_once_archive_each_letter_once(any_house: House) 
 
 async def test_a_former_letter_that_goes_by_itself_meanwhile_is_archived_once(any_house: House) -> None:
     """One process archives it because its time is over, another one with the letter that succeeded it."""
-    latest = any_house.queue(retention=RetentionRules(history_days=None))
-    former = any_house.queue(retention=RetentionRules(None, history_days=1))
+    latest = any_house.queue(rules=[RetentionRules(history_days=None)])
+    former = any_house.queue(rules=[RetentionRules(completed_days=None, history_days=1)])
     entries = {}
     for name in ("former", "latest"):
         entries[name] = (await latest.enqueue("wf", {}, [], name)).entry_id

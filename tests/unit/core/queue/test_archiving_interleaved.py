@@ -30,8 +30,10 @@ from tests.unit.queues import House, sound
 
 MONTH = "2026_01"
 COPIES = archive_kind(ARCHIVED_LETTERS, MONTH)
-RULES = RetentionRules(0, cancelled_days=0, permanently_failed_days=0, history_days=None, archive_months=None)
-LONE = RetentionRules(None, history_days=0, archive_months=None)
+RULES = RetentionRules(
+    completed_days=0, cancelled_days=0, permanently_failed_days=0, history_days=None, archive_months=None
+)
+LONE = RetentionRules(completed_days=None, history_days=0, archive_months=None)
 STOPS = [("write", COPIES), ("remove", COPIES), ("write", LETTERS), ("remove", HISTORY)]
 DYING = [0, pytest.param(1, marks=pytest.mark.prove), pytest.param(2, marks=pytest.mark.prove)]
 Act = Callable[[DeadLetterQueue], Awaitable[object]]
@@ -72,12 +74,12 @@ class Case:
         async def begin() -> list[Actor]:
             nonlocal actors
             self.house, self.told, self.deleted = House("memory", self.folder), set(), set()
-            first = self.house.queue(retention=RULES)
+            first = self.house.queue(rules=[RULES])
             await first.open()
             await prepare(first)
             actors = []
             for number, (act, own) in enumerate(zip((one, other), rules, strict=True), 1):
-                queue = self.house.queue(retention=own)
+                queue = self.house.queue(rules=[own])
                 await queue.open()
                 faults: Any = queue.store.faults  # type: ignore[attr-defined]
                 deadline = dies_at if number == dying else None
@@ -104,7 +106,7 @@ class Case:
 
     async def check(self) -> None:
         """Nothing is lost now, and after the next has finished what others began each failure is in one place."""
-        queue = self.house.queue(retention=RULES)
+        queue = self.house.queue(rules=[RULES])
         await queue.open()
         (current,) = await queue.context.letters.records.get(["wf"])
         if isinstance(current, DeadLetter) and current.is_deleted and current.archived_at is None:
@@ -114,7 +116,7 @@ class Case:
         await queue.deletion.finish()
         await ArchiveRemains(queue.context).finish()
         for rules in (RULES, LONE):
-            queue.context.retention = rules
+            queue.context.set_rules(rules)
             self.house.clock.advance(1)
             await queue.archive.run(dry_run=False)
         places = await self.places(queue)
@@ -204,7 +206,7 @@ async def test_an_archiver_of_a_letter_that_becomes_a_former_one(case: Case) -> 
 
     async def fail_again_and_archive(queue: DeadLetterQueue) -> None:
         await case.fail(queue)
-        queue.context.retention = LONE
+        queue.context.set_rules(LONE)
         await archive(queue)
 
     assert await case.in_every_order(prepare, archive, fail_again_and_archive, most=5000) > 10

@@ -14,6 +14,7 @@ from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
@@ -196,7 +197,7 @@ async def test_clearing_takes_copies_of_letters_that_were_taken_out(any_house: H
     await queue.enqueue("wf", {}, [], "boom", max_retries=0)
     await queue.letters.fail("wf")
     any_house.clock.advance(LATER)
-    queue.context.retention = queue.context.retention.__class__(permanently_failed_days=1)
+    queue.context.set_rules(RetentionRules(permanently_failed_days=1))
     await run(queue)
     await queue.archive.restore("wf")
     await queue.letters.redrive("wf")

@@ -16,7 +16,7 @@ from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, REPLIES, REVISIONS, RUN_PAGES, RUNS
 from tests.unit.queues import House, letter_of, sound
 
-KEPT = RetentionRules(None, history_days=None, audit_days=None, runs_days=None)
+KEPT = RetentionRules(completed_days=None, history_days=None, audit_days=None, runs_days=None)
 
 
 async def number(queue: DeadLetterQueue, kind: Kind[Any]) -> int:
@@ -28,7 +28,7 @@ async def number(queue: DeadLetterQueue, kind: Kind[Any]) -> int:
     [(AUDIT, "audit_days"), (RUNS, "runs_days"), (RUN_PAGES, "runs_days"), (REVISIONS, "revisions_days")],
 )
 async def test_what_is_older_is_deleted_and_nothing_else(any_house: House, kind: Kind[Any], rule: str) -> None:
-    queue = any_house.queue(retention=KEPT)
+    queue = any_house.queue(rules=[KEPT])
     other = queue.in_namespace("billing")
     for each in (queue, other):
         await each.enqueue("wf", {}, [], "boom", namespace=each.namespace)
@@ -42,7 +42,7 @@ async def test_what_is_older_is_deleted_and_nothing_else(any_house: House, kind:
     await queue.letters.edit("wf", priority=4)
     new = await number(queue, kind) - before
     for days, left in ((11, before + new), (9, new)):
-        queue.context.retention = RetentionRules(None, **{**_none(), rule: days})
+        queue.context.set_rules(RetentionRules(completed_days=None, **{**_none(), rule: days}))
         await queue.archive.maintain()
         others = 1 if kind in (AUDIT, REVISIONS) and days == 9 else 0  # of another app
         fresh = new if kind is REVISIONS and days == 9 else 0  # it says what the letter was since ten days ago
@@ -56,7 +56,7 @@ def _none() -> dict[str, Any]:
 
 
 async def test_former_letters_go_to_the_archive_by_themselves(any_house: House) -> None:
-    queue = any_house.queue(retention=RetentionRules(history_days=30))
+    queue = any_house.queue(rules=[RetentionRules(history_days=30)])
     for priority in (1, 2):
         await queue.enqueue("wf", {"n": 1}, [], "boom")
         await queue.letters.edit("wf", priority=priority)
@@ -79,7 +79,7 @@ async def test_former_letters_go_to_the_archive_by_themselves(any_house: House) 
 
 
 async def test_replies_are_kept_as_long_as_the_settings_say(house: House) -> None:
-    queue = house.queue(retention=RetentionRules(replies_days=3))
+    queue = house.queue(rules=[RetentionRules(replies_days=3)])
     await queue.open()
     assert await queue.replies.begin("key", "asked") is None
     house.clock.advance(timedelta(days=2))

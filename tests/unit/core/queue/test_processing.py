@@ -605,8 +605,8 @@ class TestQueues:
 
 async def test_what_died_in_another_queue_is_never_run_by_itself(any_house: House) -> None:
     """R200: neither at once, nor after a person's retry has failed, nor by the rule; a person decides each time."""
-    rules = RequeueRules(automatic=True, interval=timedelta(minutes=1))
-    queue = any_house.queue(runs := Runs(NETWORK), requeues=rules)
+    rules = RequeueRules(enabled=True, requeue_interval_minutes=1)
+    queue = any_house.queue(runs := Runs(NETWORK), rules=[rules])
     await queue.enqueue("dead", {}, [], "boom", "immediate", reason=DlqReason.QUEUE_ITEM_DEAD)
     for _ in range(3):
         any_house.clock.advance(hours=24)

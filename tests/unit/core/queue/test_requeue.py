@@ -30,7 +30,7 @@ CLOSED = {
 BEYOND = {
     "success": False, "message": "Max DLQ retries exceeded", "new_task_state": "error", "dlq_retry_count": 3,
 }  # fmt: skip
-AUTOMATIC = RequeueRules(automatic=True)
+AUTOMATIC = RequeueRules(enabled=True)
 FAILS = ConnectionError("connection refused")
 
 
@@ -157,7 +157,7 @@ class TestByHand:
         assert (lifetime["requeued"], lifetime["permanently_failed"]) == (3, 1)
 
     async def test_numbers_come_from_the_rules_unless_given(self, house: House) -> None:
-        queue = house.queue(requeues=RequeueRules(max_dlq_retries=1, priority_boost=7))
+        queue = house.queue(rules=[RequeueRules(max_dlq_retries=1, dlq_priority_boost=7)])
         await exhausted(queue)
         assert await queue.requeue_from_dlq("wf_1") == requeued(1)
         assert (await letter_of(queue, "wf_1")).priority == 7
@@ -258,7 +258,7 @@ class TestByRule:
 
     async def test_after_60_minutes_then_120_then_never(self, any_house: House) -> None:
         """R288: and then it is left for people, not given up."""
-        queue = any_house.queue(runs := Runs(FAILS), requeues=AUTOMATIC)
+        queue = any_house.queue(runs := Runs(FAILS), rules=[AUTOMATIC])
         await exhausted(queue)
         minutes = []
         for minute in range(0, 600, 10):
@@ -271,7 +271,7 @@ class TestByRule:
         assert (len(runs.calls), letter.status, letter.is_open, letter.dlq_retry_count) == (2, "exhausted", True, 2)
 
     async def test_the_processor_does_it(self, house: House) -> None:
-        queue = house.queue(runs := Runs(None), requeues=AUTOMATIC)
+        queue = house.queue(runs := Runs(None), rules=[AUTOMATIC])
         await exhausted(queue)
         await queue.start_retry_processor()
         await pass_time(house.clock, 3600, step=60, sleepers=4)
@@ -285,20 +285,20 @@ class TestByRule:
     @pytest.mark.parametrize("category", ["validation", "permission"])
     async def test_what_only_people_can_mend_is_left_for_them(self, any_house: House, category: str) -> None:
         """R289."""
-        queue = any_house.queue(requeues=AUTOMATIC)
+        queue = any_house.queue(rules=[AUTOMATIC])
         await exhausted(queue, error_category=category)
         any_house.clock.advance(86400)
         assert await queue.requeues.requeue_exhausted() == 0
 
     async def test_what_no_classifier_knows_is_tried(self, any_house: House) -> None:
-        queue = any_house.queue(requeues=AUTOMATIC)
+        queue = any_house.queue(rules=[AUTOMATIC])
         await queue.enqueue("wf_1", {}, [], "an odd thing", max_retries=0)
         any_house.clock.advance(3600)
         assert await queue.requeues.requeue_exhausted() == 1
 
     async def test_a_letter_that_cannot_be_read_keeps_no_other_one(self, any_house: House) -> None:
         """Also one that is requeued for the second time, which is looked for after those of the first time."""
-        queue = any_house.queue(Runs(FAILS), requeues=AUTOMATIC)
+        queue = any_house.queue(Runs(FAILS), rules=[AUTOMATIC])
         await exhausted(queue, "good")
         any_house.clock.advance(3600)
         assert (await queue.requeues.requeue_exhausted(), await queue.run_due()) == (1, 1)
@@ -309,7 +309,7 @@ class TestByRule:
         assert await queue.requeues.requeue_exhausted() == 1
 
     async def test_what_is_never_to_be_retried_is_left(self, any_house: House) -> None:
-        queue = any_house.queue(Runs(FAILS), requeues=AUTOMATIC)
+        queue = any_house.queue(Runs(FAILS), rules=[AUTOMATIC])
         await queue.enqueue("wf_1", {}, [], "connection refused", "never")
         await queue.letters.retry_many(task_id="wf_1")
         assert await queue.run_due() == 1
@@ -319,7 +319,7 @@ class TestByRule:
 
     async def test_a_target_that_is_down_is_waited_for(self, house: House) -> None:
         """R289: and that is no act that would be audited."""
-        queue = house.queue(requeues=AUTOMATIC)
+        queue = house.queue(rules=[AUTOMATIC])
         await exhausted(queue, source=Source(queue="sweep"))
         house.clock.advance(3600)
         for _ in range(5):
@@ -331,7 +331,7 @@ class TestByRule:
 
     async def test_the_limit_of_the_task_is_kept(self, any_house: House) -> None:
         """What people have sent back often enough is theirs; the rule gives nothing up."""
-        queue = any_house.queue(requeues=RequeueRules(automatic=True, max_dlq_retries=1))
+        queue = any_house.queue(rules=[RequeueRules(enabled=True, max_dlq_retries=1)])
         await exhausted(queue)
         assert await queue.requeue_from_dlq("wf_1") == requeued(1)
         await queue.archive_task("wf_1")
@@ -341,7 +341,7 @@ class TestByRule:
         assert (await letter_of(queue, "wf_1")).is_open
 
     async def test_two_that_sweep_at_once_send_it_back_once(self, any_house: House) -> None:
-        queues = [any_house.queue(requeues=AUTOMATIC) for _ in range(4)]
+        queues = [any_house.queue(rules=[AUTOMATIC]) for _ in range(4)]
         for number in range(30):
             await exhausted(queues[0], f"wf_{number}")
         any_house.clock.advance(3600)
@@ -353,11 +353,18 @@ class TestByRule:
         await sound(queues[0])
 
     def test_the_wait_grows_within_reason(self) -> None:
-        assert RequeueRules(multiplier=100, attempts=10).waiting_time(10**6) == timedelta(days=3650)
+        assert RequeueRules(requeue_backoff_multiplier=100, max_auto_requeue_attempts=10).waiting_time(
+            10**6
+        ) == timedelta(days=3650)
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"multiplier": 0.5}, {"multiplier": float("nan")}, {"interval": timedelta(0)}, {"attempts": -1}],
+        [
+            {"requeue_backoff_multiplier": 0.5},
+            {"requeue_backoff_multiplier": float("nan")},
+            {"requeue_interval_minutes": 0},
+            {"max_auto_requeue_attempts": -1},
+        ],
         ids=str,
     )
     def test_rules_that_make_no_sense(self, wrong: dict[str, Any]) -> None:
@@ -367,7 +374,7 @@ class TestByRule:
 
 async def test_from_a_failure_to_a_requeue_that_succeeds(house: House) -> None:
     """R292 with an ordinary workflow: it fails, is exhausted, goes back by the rule with a higher priority, works."""
-    queue = house.queue(runs := Runs(FAILS, FAILS, None), requeues=AUTOMATIC)
+    queue = house.queue(runs := Runs(FAILS, FAILS, None), rules=[AUTOMATIC])
     await queue.enqueue("wf_1", {"n": 1}, ["api"], FAILS, "immediate", max_retries=2, priority=5)
     await queue.start_retry_processor()
     await pass_time(house.clock, 60, sleepers=4)

@@ -28,7 +28,7 @@ from mahavishnu.testing.faults import Call
 from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, letter_of, sound
 
-RULES = RetentionRules(30, tasks_days=9)
+RULES = RetentionRules(completed_days=30, tasks_days=9)
 MONTH = "2026_01"
 Known = tuple[TaskRecord, Sequence[OldTransition]]
 
@@ -57,7 +57,7 @@ async def archive(queue: DeadLetterQueue) -> int:
 
 @pytest.mark.parametrize("state", ["complete", "cancelled", "error", "pending"])
 async def test_tasks_that_have_ended_are_archived_with_their_moves(any_house: House, state: str) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     task, moves = await with_many_moves(queue, state=state)
     assert await number(queue, TRANSITIONS) > 0
     any_house.clock.advance(timedelta(days=8))
@@ -76,7 +76,7 @@ async def test_tasks_that_have_ended_are_archived_with_their_moves(any_house: Ho
 
 
 async def test_a_task_stays_as_long_as_its_letter_is_open_and_then_both_are_found(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     lifecycle = Lifecycle(queue.context)
     task_id = (await lifecycle.create("pay")).task_id
     await lifecycle.move_to_dlq(task_id, by="ann")
@@ -95,7 +95,7 @@ async def test_a_task_stays_as_long_as_its_letter_is_open_and_then_both_are_foun
 
 
 async def test_a_task_with_moves_after_midnight_is_in_one_month(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     any_house.clock.advance(timedelta(days=30, hours=23, minutes=59, seconds=59))
     lifecycle = Lifecycle(queue.context)
     task_id = (await lifecycle.create("pay", steps=[StepRecord("a")])).task_id
@@ -111,7 +111,7 @@ async def test_a_task_with_moves_after_midnight_is_in_one_month(any_house: House
 
 async def test_a_task_that_comes_back_meanwhile_stays(any_house: House) -> None:
     """Its copy was written already; it is taken back."""
-    queue, other = any_house.queue(retention=RULES), any_house.queue()
+    queue, other = any_house.queue(rules=[RULES]), any_house.queue()
     task_id = (await Lifecycle(queue.context).create("pay")).task_id
     await Lifecycle(queue.context).transition(task_id, "error")
     any_house.clock.advance(timedelta(days=10))
@@ -129,7 +129,7 @@ async def test_a_task_that_comes_back_meanwhile_stays(any_house: House) -> None:
 
 
 async def test_two_archivers_at_once_archive_each_task_once(any_house: House) -> None:
-    one, other = any_house.queue(retention=RULES), any_house.queue(retention=RULES)
+    one, other = any_house.queue(rules=[RULES]), any_house.queue(rules=[RULES])
     known = [await with_many_moves(one, f"pay {each}") for each in range(5)]
     any_house.clock.advance(timedelta(days=10))
     assert sum(await asyncio.gather(archive(one), archive(other))) == 5
@@ -140,7 +140,7 @@ async def test_two_archivers_at_once_archive_each_task_once(any_house: House) ->
 
 
 async def test_one_id_can_be_archived_twice(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     lives = []
     for _ in range(2):
         lives.append(await with_many_moves(queue))
@@ -152,7 +152,7 @@ async def test_one_id_can_be_archived_twice(any_house: House) -> None:
 
 
 async def test_a_changed_copy_is_not_shown(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     task, _ = await with_many_moves(queue)
     any_house.clock.advance(timedelta(days=10))
     await archive(queue)
@@ -166,7 +166,7 @@ async def test_a_changed_copy_is_not_shown(any_house: House) -> None:
 
 
 async def test_a_month_is_detached_with_its_tasks(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     task, _ = await with_many_moves(queue)
     any_house.clock.advance(timedelta(days=10))
     await archive(queue)
@@ -181,7 +181,7 @@ async def test_a_month_is_detached_with_its_tasks(any_house: House) -> None:
 
 
 async def test_archived_tasks_are_listed_and_searched_page_by_page(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     lifecycle, made = Lifecycle(queue.context), list[str]()
     for number in range(5):  # in three months
         made.append((await lifecycle.create("odd" if number % 2 else "even", number)).task_id)
@@ -224,7 +224,7 @@ async def test_archived_tasks_are_listed_and_searched_page_by_page(any_house: Ho
 
 
 async def test_deleting_a_letter_deletes_its_tasks_in_the_archive(any_house: House) -> None:
-    queue = any_house.queue(retention=RULES)
+    queue = any_house.queue(rules=[RULES])
     lifecycle, ids = Lifecycle(queue.context), {}
     for name in ("pay", "other"):
         ids[name] = (await lifecycle.create(name)).task_id
@@ -247,7 +247,7 @@ async def test_killed_at_any_call_nothing_is_lost_and_nothing_doubled(tmp_path: 
         return known
 
     async def check(house: House, known: Known) -> None:
-        queue, (task, moves) = house.queue(retention=RULES), known
+        queue, (task, moves) = house.queue(rules=[RULES]), known
         await queue.open()
         living = await get_one(queue.store.collection(TASKS), task.task_id)
         if living is None:
@@ -262,7 +262,7 @@ async def test_killed_at_any_call_nothing_is_lost_and_nothing_doubled(tmp_path: 
         assert await number(queue, archive_kind(ARCHIVED_TASKS, MONTH)) == 1
 
     async def act(queue: DeadLetterQueue) -> None:
-        queue.context.retention = RULES
+        queue.context.set_rules(RULES)
         await queue.archive.run(dry_run=False)
 
     assert await kill_at_each_call(kind, tmp_path, moment, prepare, act, check) > 10
