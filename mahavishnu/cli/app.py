@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.cli.namespaces import with_namespace
+from mahavishnu.cli.command import for_typer
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
 
@@ -304,7 +304,7 @@ def _function(source: str) -> Any:
     module, _, name = source.partition(".")
     function = getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), name)
     about_letters = module in _ABOUT_LETTERS and source != "secrets.new_key"
-    return with_namespace(function) if about_letters else function
+    return for_typer(function, namespaces=about_letters)
 
 
 def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:
