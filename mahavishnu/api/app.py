@@ -29,7 +29,7 @@ from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import ROUTES, events, health
 from mahavishnu.api.routing import API, Router
-from mahavishnu.api.schemas import ResponseModel
+from mahavishnu.api.schemas import RequestModel, ResponseModel
 from mahavishnu.api.sessions import Sessions
 from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -154,8 +154,10 @@ def _routes() -> Sequence[BaseRoute]:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
-    for each in ROUTES:
-        each.router.add_to(router, API)
+    routers = [each.router for each in ROUTES]
+    RequestModel.build_all()
+    for each in routers:
+        each.add_to(router, API)
     start.add_to(router)
     health.router.add_to(router)
     for page in PAGES:
