@@ -27,30 +27,9 @@ from mahavishnu.api.pages.problems import ProblemPages
 from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
 from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.responses import json_response
-from mahavishnu.api.routes import (
-    alerts,
-    archive,
-    audit,
-    claims,
-    contrasts,
-    dashboard,
-    domain_events,
-    events,
-    groups,
-    health,
-    integrity,
-    letters,
-    query,
-    queues,
-    reveal,
-    runs,
-    tasks,
-    trends,
-    views,
-    workers,
-)
+from mahavishnu.api.routes import ROUTES, events, health
 from mahavishnu.api.routing import API, Router
-from mahavishnu.api.schemas import ResponseModel
+from mahavishnu.api.schemas import RequestModel, ResponseModel
 from mahavishnu.api.sessions import Sessions
 from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -63,27 +42,6 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
 STREAMS = (f"{API}/dlq/export", f"{API}/archive/exports", f"{API}/events")  # a HEAD request must not produce all of it
-RESOURCES = (
-    letters,
-    contrasts,
-    reveal,
-    query,
-    views,
-    trends,
-    alerts,
-    runs,
-    groups,
-    claims,
-    queues,
-    tasks,
-    workers,
-    audit,
-    archive,
-    dashboard,
-    integrity,
-    domain_events,
-    events,
-)
 start = Router(tag="start")
 _DESCRIPTION = """Failed workflows: find, understand, fix and redrive what is left.
 
@@ -196,8 +154,10 @@ def _routes() -> Sequence[BaseRoute]:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
-    for resource in RESOURCES:
-        resource.router.add_to(router, API)
+    routers = [each.router for each in ROUTES]
+    RequestModel.build_all()
+    for each in routers:
+        each.add_to(router, API)
     start.add_to(router)
     health.router.add_to(router)
     for page in PAGES:

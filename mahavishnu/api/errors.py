@@ -52,7 +52,7 @@ RETRY_AFTER_SECONDS = 5
 class Problem(BaseModel):
     """What went wrong (RFC 9457)."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     type: str = Field(examples=[f"{URN}no-such-letter"])
     title: str

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
-from types import SimpleNamespace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -14,37 +12,33 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Access, QueueViews
 from mahavishnu.api.errors import on_own_error, problem, problem_for_request
 from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
-from mahavishnu.api.routing import API, InvalidRequest, Route, arguments
+from mahavishnu.api.routes import ROUTES
+from mahavishnu.api.routing import API, InvalidRequest, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:
+    from mahavishnu.api.routes.events import LiveFeed
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 
-_MODULES = {  # each imported only where those before it have no such route
-    "dlq": ("letters", "contrasts", "reveal"),
-    "query": ("query",),
-    "views": ("views",),
-    "trends": ("trends",),
-    "alerts": ("alerts",),
-    "runs": ("runs",),
-    "groups": ("groups",),
-    "queues": ("queues",),
-    "tasks": ("tasks",),
-    "domain-events": ("domain_events",),
-    "workers": ("workers",),
-    "audit": ("audit",),
-    "archive": ("archive",),
-    "dashboard": ("dashboard",),
-    "integrity": ("integrity",),
-    "events": ("events",),
-}
+
+class _State:
+    """The parts that handlers find in `request.app.state`."""
+
+    def __init__(self, dlq: DeadLetterQueue) -> None:
+        self.dlq, self.views = dlq, QueueViews(dlq)
+
+    @cached_property
+    def live(self) -> LiveFeed:
+        from mahavishnu.api.routes.events import LiveFeed
+
+        return LiveFeed(self.dlq)
 
 
 class LocalApi:
     """An ASGI app that imports the routes of a resource when they are first asked for."""
 
     def __init__(self, dlq: DeadLetterQueue, *, via: str, max_body_bytes: int) -> None:
-        self.state = SimpleNamespace(dlq=dlq, live=None, views=QueueViews(dlq))
+        self.state = _State(dlq)
         self._app: App = ApiMiddleware(
             self._respond, dlq=dlq, access=Access(), max_body_bytes=max_body_bytes, via=via, shared=()
         )
@@ -54,7 +48,7 @@ class LocalApi:
 
     async def close(self) -> None:
         """End the streams of events."""
-        if self.state.live is not None:
+        if "live" in vars(self.state):
             await self.state.live.close()
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +57,8 @@ class LocalApi:
 
     async def _response(self, request: Request) -> Response:
         path = request.scope["path"].removeprefix(API)
-        for route in self._routes(path.split("/")[1]):
+        resource = path.split("/")[1]
+        for route in (route for each in ROUTES if each.resource == resource for route in each.router.routes):
             variables = route.match(request.method, path)
             if variables is None:
                 continue
@@ -76,10 +71,3 @@ class LocalApi:
             except HTTPException as error:
                 return problem(error.status_code, "refused", str(error.detail))
         return problem(404, "not-found", f"there is no {request.method} {request.scope['request_path']:.200}")
-
-    def _routes(self, resource: str) -> Iterator[Route]:
-        for name in _MODULES.get(resource, ()):
-            module = importlib.import_module(f"mahavishnu.api.routes.{name}")
-            if name == "events" and self.state.live is None:
-                self.state.live = module.LiveFeed(self.state.dlq)
-            yield from module.router.routes

@@ -85,7 +85,18 @@ Ending = Literal[  # nobody is shown a deleted letter, nor can ask for one
 class RequestModel(BaseModel):
     """A request: what it does not know, it refuses."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    @classmethod
+    def build_all(cls) -> None:
+        """Build this model and those that inherit from it, for a server: then FastAPI does not defer its own either.
+
+        It would build them later, where pydantic warns of the marks that FastAPI adds to bodies.
+        """
+        cls.model_config["defer_build"] = False
+        cls.model_rebuild()
+        for model in cls.__subclasses__():
+            model.build_all()
 
 
 NamespaceName = Annotated[str, Field(min_length=1, max_length=200, description="Another namespace, or `*` for all")]

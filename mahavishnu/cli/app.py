@@ -1,19 +1,17 @@
 """The command `mahavishnu`: its options, all its verbs on one screen, and the one place where errors become exit codes.
 
 A command's module is imported when the command is run. A new verb is a function in a module of `commands/`, and one
-line below.
+line in `COMMANDS`; both tables are data, to which any package can contribute.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TextIO
 
@@ -21,189 +19,134 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.cli.namespaces import with_namespace
+from mahavishnu.cli.command import for_typer
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
+from mahavishnu.engine.surfaces import Command, CommandGroup, load
 
 TRACEBACK = "--traceback"
-# Modules of commands that are about the letters of a namespace.
-_ABOUT_LETTERS = frozenset(
-    {
-        "letters",
-        "letter_actions",
-        "transfer",
-        "groups",
-        "runs",
-        "audit",
-        "watch",
-        "workers",
-        "queues",
-        "archive",
-        "dashboard",
-        "secrets",
-        "tasks",
-        "events",
-        "views",
-        "alerts",
-    }
+GROUPS = (
+    CommandGroup("config", "Show and check the settings.", takes_store=False),
+    CommandGroup("plugins", "List, check and silence the classifier plugins.", takes_store=False),
+    CommandGroup("dlq", "Look after letters."),
+    CommandGroup("group", "Look after groups of letters with the same cause."),
+    CommandGroup("run", "Look after bulk runs."),
+    CommandGroup("queue", "Look after named queues and their items."),
+    CommandGroup("archive", "Archive closed letters, find them there, and put them back."),
+    CommandGroup("task", "Look at what runs now, and move what hangs to the dead-letter queue."),
+    CommandGroup("event", "Read and acknowledge stored domain events."),
+    CommandGroup("view", "Save queries under a name, for everybody."),
+    CommandGroup("alert", "See what people are told of, and test how."),
+    CommandGroup("audit", "Look at who did what."),
+    CommandGroup(
+        "classify",
+        "Say what kind of failure an error is, and how it would be retried.",
+        "mahavishnu.cli.commands.inspect:classify",
+    ),
+    CommandGroup("worker", "Retry failed workflows.", "mahavishnu.cli.commands.processes:worker"),
+    CommandGroup("serve", "Serve the HTTP API.", "mahavishnu.cli.commands.processes:serve"),
+    CommandGroup(
+        "demo", "Run workflows that fail in telling ways, retry them, and watch.", "mahavishnu.cli.commands.demo:demo"
+    ),
 )
-
-
-@dataclass(frozen=True)
-class Verb:
-    """A command: its line in the help of `mahavishnu`, and the function that it is."""
-
-    help: str
-    function: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """A group of commands, and the functions that they are."""
-
-    help: str
-    functions: Mapping[str, str]
-    takes_store: bool = True  #: whether --server and --store may stand before the verb
-    unlisted: frozenset[str] = frozenset()  #: verbs that the help does not list: others do the same, or more
-    runs: str | None = None  #: the function that the group is without a verb; it takes the options for the store itself
-
-
-COMMANDS: Mapping[str, Group | Verb] = {
-    "config": Group(
-        "Show and check the settings.",
-        {"show": "inspect.show_settings", "check": "inspect.check_settings", "new-key": "secrets.new_key"},
-        takes_store=False,
-    ),
-    "plugins": Group(
-        "List, check and silence the classifier plugins.",
-        {
-            "list": "inspect.list_plugins",
-            "check": "inspect.check_plugins",
-            "disable": "inspect.disable_plugin",
-            "enable": "inspect.enable_plugin",
-        },
-        takes_store=False,
-    ),
-    "dlq": Group(
-        "Look after letters.",
-        {
-            "list": "letters.list_letters",
-            "show": "letters.show",
-            "reveal": "secrets.reveal",
-            "encrypt": "secrets.encrypt",
-            "revisions": "letters.revisions",
-            "restore": "letters.restore",
-            "stats": "letters.stats",
-            "dashboard": "dashboard.dashboard",
-            "doctor": "doctor.doctor",
-            "namespaces": "doctor.namespaces",
-            "watch": "watch.watch",
-            "retry": "letter_actions.retry",
-            "redrive": "letter_actions.redrive",
-            "edit": "letter_actions.edit",
-            "resolve": "letter_actions.resolve",
-            "fail": "letter_actions.fail",
-            "cancel": "letter_actions.cancel",
-            "archive": "letter_actions.archive",
-            "clear": "letters.clear",
-            "delete": "archive.delete",
-            "export": "transfer.export",
-            "import": "transfer.import_letters",
-            "drain": "transfer.drain",
-            "reclassify": "letters.reclassify",
-            "resurrect": "letter_actions.resurrect",
-            "requeue": "letter_actions.requeue",
-            "status": "letters.status",
-        },
-        unlisted=frozenset({"resurrect", "requeue", "status"}),
-    ),
-    "group": Group(
-        "Look after groups of letters with the same cause.",
-        {
-            "list": "groups.list_groups",
-            "show": "groups.show",
-            "update": "groups.update",
-            "redrive": "groups.redrive",
-            "release": "groups.release",
-            "regroup": "groups.regroup",
-        },
-    ),
-    "run": Group(
-        "Look after bulk runs.",
-        {
-            "list": "runs.list_runs",
-            "show": "runs.show",
-            "items": "runs.items",
-            "pause": "runs.pause",
-            "resume": "runs.resume",
-            "cancel": "runs.cancel",
-            "watch": "runs.watch",
-        },
-    ),
-    "queue": Group(
-        "Look after named queues and their items.",
-        {
-            "list": "queues.list_queues",
-            "show": "queues.show",
-            "create": "queues.create",
-            "update": "queues.update",
-            "delete": "queues.delete",
-            "push": "queues.push",
-            "items": "queues.items",
-            "lease": "queues.lease",
-            "ack": "queues.ack",
-            "fail": "queues.fail",
-            "retry": "queues.retry",
-            "drop": "queues.drop",
-            "redrive": "queues.redrive",
-        },
-    ),
-    "archive": Group(
-        "Archive closed letters, find them there, and put them back.",
-        {
-            "run": "archive.run",
-            "list": "archive.list_archived",
-            "search": "archive.search",
-            "tasks": "archive.tasks",
-            "show": "archive.show",
-            "export": "archive.export",
-            "restore": "archive.restore",
-            "partitions": "archive.partitions",
-            "detach": "archive.detach",
-            "attach": "archive.attach",
-            "drop": "archive.drop",
-        },
-    ),
-    "task": Group(
-        "Look at what runs now, and move what hangs to the dead-letter queue.",
-        {"list": "tasks.list_tasks", "show": "tasks.show", "move": "tasks.move", "detect": "tasks.detect"},
-    ),
-    "event": Group("Read and acknowledge stored domain events.", {"list": "events.list_events", "ack": "events.ack"}),
-    "view": Group(
-        "Save queries under a name, for everybody.",
-        {"list": "views.list_views", "save": "views.save", "delete": "views.delete"},
-    ),
-    "alert": Group(
-        "See what people are told of, and test how.",
-        {"list": "alerts.list_alerts", "rules": "alerts.rules", "test": "alerts.test"},
-    ),
-    "audit": Group("Look at who did what.", {"list": "audit.list_audit"}),
-    "classify": Verb("Say what kind of failure an error is, and how it would be retried.", "inspect.classify"),
-    "worker": Group("Retry failed workflows.", {"list": "workers.list_workers"}, runs="processes.worker"),
-    "serve": Verb("Serve the HTTP API.", "processes.serve"),
-    "demo": Verb("Run workflows that fail in telling ways, retry them, and watch.", "demo.demo"),
-}
+COMMANDS = (
+    Command("config", "show", "mahavishnu.cli.commands.inspect:show_settings"),
+    Command("config", "check", "mahavishnu.cli.commands.inspect:check_settings"),
+    Command("config", "new-key", "mahavishnu.cli.commands.secrets:new_key"),
+    Command("plugins", "list", "mahavishnu.cli.commands.inspect:list_plugins"),
+    Command("plugins", "check", "mahavishnu.cli.commands.inspect:check_plugins"),
+    Command("plugins", "disable", "mahavishnu.cli.commands.inspect:disable_plugin"),
+    Command("plugins", "enable", "mahavishnu.cli.commands.inspect:enable_plugin"),
+    Command("dlq", "list", "mahavishnu.cli.commands.letters:list_letters"),
+    Command("dlq", "show", "mahavishnu.cli.commands.letters:show"),
+    Command("dlq", "reveal", "mahavishnu.cli.commands.secrets:reveal"),
+    Command("dlq", "encrypt", "mahavishnu.cli.commands.secrets:encrypt"),
+    Command("dlq", "revisions", "mahavishnu.cli.commands.letters:revisions"),
+    Command("dlq", "restore", "mahavishnu.cli.commands.letters:restore"),
+    Command("dlq", "stats", "mahavishnu.cli.commands.letters:stats"),
+    Command("dlq", "dashboard", "mahavishnu.cli.commands.dashboard:dashboard"),
+    Command("dlq", "doctor", "mahavishnu.cli.commands.doctor:doctor", namespaced=False),
+    Command("dlq", "namespaces", "mahavishnu.cli.commands.doctor:namespaces", namespaced=False),
+    Command("dlq", "watch", "mahavishnu.cli.commands.watch:watch"),
+    Command("dlq", "retry", "mahavishnu.cli.commands.letter_actions:retry"),
+    Command("dlq", "redrive", "mahavishnu.cli.commands.letter_actions:redrive"),
+    Command("dlq", "edit", "mahavishnu.cli.commands.letter_actions:edit"),
+    Command("dlq", "resolve", "mahavishnu.cli.commands.letter_actions:resolve"),
+    Command("dlq", "fail", "mahavishnu.cli.commands.letter_actions:fail"),
+    Command("dlq", "cancel", "mahavishnu.cli.commands.letter_actions:cancel"),
+    Command("dlq", "archive", "mahavishnu.cli.commands.letter_actions:archive"),
+    Command("dlq", "clear", "mahavishnu.cli.commands.letters:clear"),
+    Command("dlq", "delete", "mahavishnu.cli.commands.archive:delete"),
+    Command("dlq", "export", "mahavishnu.cli.commands.transfer:export"),
+    Command("dlq", "import", "mahavishnu.cli.commands.transfer:import_letters"),
+    Command("dlq", "drain", "mahavishnu.cli.commands.transfer:drain"),
+    Command("dlq", "reclassify", "mahavishnu.cli.commands.letters:reclassify"),
+    Command("dlq", "resurrect", "mahavishnu.cli.commands.letter_actions:resurrect", listed=False),
+    Command("dlq", "requeue", "mahavishnu.cli.commands.letter_actions:requeue", listed=False),
+    Command("dlq", "status", "mahavishnu.cli.commands.letters:status", listed=False),
+    Command("group", "list", "mahavishnu.cli.commands.groups:list_groups"),
+    Command("group", "show", "mahavishnu.cli.commands.groups:show"),
+    Command("group", "update", "mahavishnu.cli.commands.groups:update"),
+    Command("group", "redrive", "mahavishnu.cli.commands.groups:redrive"),
+    Command("group", "release", "mahavishnu.cli.commands.groups:release"),
+    Command("group", "regroup", "mahavishnu.cli.commands.groups:regroup"),
+    Command("run", "list", "mahavishnu.cli.commands.runs:list_runs"),
+    Command("run", "show", "mahavishnu.cli.commands.runs:show"),
+    Command("run", "items", "mahavishnu.cli.commands.runs:items"),
+    Command("run", "pause", "mahavishnu.cli.commands.runs:pause"),
+    Command("run", "resume", "mahavishnu.cli.commands.runs:resume"),
+    Command("run", "cancel", "mahavishnu.cli.commands.runs:cancel"),
+    Command("run", "watch", "mahavishnu.cli.commands.runs:watch"),
+    Command("queue", "list", "mahavishnu.cli.commands.queues:list_queues"),
+    Command("queue", "show", "mahavishnu.cli.commands.queues:show"),
+    Command("queue", "create", "mahavishnu.cli.commands.queues:create"),
+    Command("queue", "update", "mahavishnu.cli.commands.queues:update"),
+    Command("queue", "delete", "mahavishnu.cli.commands.queues:delete"),
+    Command("queue", "push", "mahavishnu.cli.commands.queues:push"),
+    Command("queue", "items", "mahavishnu.cli.commands.queues:items"),
+    Command("queue", "lease", "mahavishnu.cli.commands.queues:lease"),
+    Command("queue", "ack", "mahavishnu.cli.commands.queues:ack"),
+    Command("queue", "fail", "mahavishnu.cli.commands.queues:fail"),
+    Command("queue", "retry", "mahavishnu.cli.commands.queues:retry"),
+    Command("queue", "drop", "mahavishnu.cli.commands.queues:drop"),
+    Command("queue", "redrive", "mahavishnu.cli.commands.queues:redrive"),
+    Command("archive", "run", "mahavishnu.cli.commands.archive:run"),
+    Command("archive", "list", "mahavishnu.cli.commands.archive:list_archived"),
+    Command("archive", "search", "mahavishnu.cli.commands.archive:search"),
+    Command("archive", "tasks", "mahavishnu.cli.commands.archive:tasks"),
+    Command("archive", "show", "mahavishnu.cli.commands.archive:show"),
+    Command("archive", "export", "mahavishnu.cli.commands.archive:export"),
+    Command("archive", "restore", "mahavishnu.cli.commands.archive:restore"),
+    Command("archive", "partitions", "mahavishnu.cli.commands.archive:partitions"),
+    Command("archive", "detach", "mahavishnu.cli.commands.archive:detach"),
+    Command("archive", "attach", "mahavishnu.cli.commands.archive:attach"),
+    Command("archive", "drop", "mahavishnu.cli.commands.archive:drop"),
+    Command("task", "list", "mahavishnu.cli.commands.tasks:list_tasks"),
+    Command("task", "show", "mahavishnu.cli.commands.tasks:show"),
+    Command("task", "move", "mahavishnu.cli.commands.tasks:move"),
+    Command("task", "detect", "mahavishnu.cli.commands.tasks:detect"),
+    Command("event", "list", "mahavishnu.cli.commands.events:list_events"),
+    Command("event", "ack", "mahavishnu.cli.commands.events:ack"),
+    Command("view", "list", "mahavishnu.cli.commands.views:list_views"),
+    Command("view", "save", "mahavishnu.cli.commands.views:save"),
+    Command("view", "delete", "mahavishnu.cli.commands.views:delete"),
+    Command("alert", "list", "mahavishnu.cli.commands.alerts:list_alerts"),
+    Command("alert", "rules", "mahavishnu.cli.commands.alerts:rules"),
+    Command("alert", "test", "mahavishnu.cli.commands.alerts:test"),
+    Command("audit", "list", "mahavishnu.cli.commands.audit:list_audit"),
+    Command("worker", "list", "mahavishnu.cli.commands.workers:list_workers"),
+)
 
 
 class LazyCommands(MutableMapping[str, Any]):
     """The commands of a group by their names; each one is made when it is first asked for."""
 
-    def __init__(self, sources: Mapping[str, Group | Verb | str], made: Mapping[str, Any]) -> None:
+    def __init__(self, sources: Mapping[str, CommandGroup | Command], made: Mapping[str, Any]) -> None:
         self._sources, self._made = dict(sources), dict(made)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _make(name, self._sources[name])
+            self._made[name] = _make(self._sources[name])
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -223,26 +166,27 @@ class LazyCommands(MutableMapping[str, Any]):
 class LazyGroup(TyperGroup):
     """A group that imports a command when it is run."""
 
-    sources: ClassVar[Mapping[str, Group | Verb | str]] = {}
-    unlisted: ClassVar[frozenset[str]] = frozenset()
+    sources: ClassVar[Mapping[str, CommandGroup | Command]] = {}
 
     def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
         super().__init__(commands=LazyCommands(self.sources, commands or {}), **attributes)  # type: ignore[arg-type]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names for the help and for completion."""
-        return [name for name in super().list_commands(ctx) if name not in self.unlisted]
+        sources = self.sources
+        unlisted = {name for name, each in sources.items() if isinstance(each, Command) and not each.listed}
+        return [name for name in super().list_commands(ctx) if name not in unlisted]
 
 
 class CommandLine(LazyGroup):
     """The whole command line. It ends with an exit code and at most a few lines on stderr, whatever happens inside."""
 
-    sources = COMMANDS
+    sources: ClassVar = {each.name: each for each in GROUPS}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands into the help, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+            formatter.write_dl([(each.name, each.help) for each in GROUPS])
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. A reader that has gone is noticed here, before the base class takes it for a failure."""
@@ -280,31 +224,40 @@ class CommandLine(LazyGroup):
         sys.exit(int(code) if isinstance(code, int) else ExitCode.DONE)
 
 
-def _make(name: str, source: Group | Verb | str) -> Any:
-    """Import and build the command of that name."""
-    if isinstance(source, Group):
-        itself = _function(source.runs) if source.runs else None
-        group = typer.Typer(
-            name=name,
-            cls=type("CommandsOfGroup", (LazyGroup,), {"sources": source.functions, "unlisted": source.unlisted}),
-            help=itself.__doc__ if itself else source.help,
-            no_args_is_help=itself is None,
-            invoke_without_command=itself is not None,
-            callback=itself or (choose_store if source.takes_store else None),
-            add_completion=False,
-            rich_markup_mode=None,
-        )
-        return typer.main.get_group(group)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(_function(source if isinstance(source, str) else source.function))
-    return typer.main.get_command(single)
+def verbs_of(group: str) -> dict[str, Command]:
+    """Return the commands of a group by their names."""
+    return {each.name: each for each in COMMANDS if each.group == group}
 
 
-def _function(source: str) -> Any:
-    module, _, name = source.partition(".")
-    function = getattr(importlib.import_module(f"mahavishnu.cli.commands.{module}"), name)
-    about_letters = module in _ABOUT_LETTERS and source != "secrets.new_key"
-    return with_namespace(function) if about_letters else function
+def function_of(source: Command | CommandGroup) -> Callable[..., None]:
+    """Import the function of a command, with the options that typer is to read."""
+    assert source.target is not None
+    return for_typer(load(source.target), namespaces=isinstance(source, Command) and has_namespaces(source))
+
+
+def has_namespaces(command: Command) -> bool:
+    """Return whether a command has --namespace and --all-namespaces."""
+    return command.namespaced and next(each.takes_store for each in GROUPS if each.name == command.group)
+
+
+def _make(source: Command | CommandGroup) -> Any:
+    """Build a command, or a group of them."""
+    if isinstance(source, Command) or not (verbs := verbs_of(source.name)):
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(source.name)(function_of(source))
+        return typer.main.get_command(single)
+    itself = function_of(source) if source.target else None
+    group = typer.Typer(
+        name=source.name,
+        cls=type("CommandsOfGroup", (LazyGroup,), {"sources": verbs}),
+        help=itself.__doc__ if itself else source.help,
+        no_args_is_help=itself is None,
+        invoke_without_command=itself is not None,
+        callback=itself or (choose_store if source.takes_store else None),
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+    return typer.main.get_group(group)
 
 
 def _print_mistake(mistake: typer.TyperException, given: Sequence[str]) -> int:

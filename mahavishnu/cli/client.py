@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from mahavishnu import __version__
 from mahavishnu.cli.options import USER_VARIABLE, Session
-from mahavishnu.cli.output import Conflict, Failed, NotFound, Unreachable, print_notice
+from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, print_notice
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 
 if TYPE_CHECKING:
@@ -149,13 +149,14 @@ class Connection:
                 self.more = bool(link)
                 return
 
-    async def list(self, path: str, params: Params, limit: int | None) -> list[Any]:
-        """The items of a list; `more` says whether there are others."""
-        return [item async for page in self.pages(path, params, limit) for item in page]
+    async def list(self, path: str, params: Params, limit: int | None) -> Listed:
+        """Return the items of a list."""
+        items = [item async for page in self.pages(path, params, limit) for item in page]
+        return Listed(items, self.more)
 
-    def note_list_end(self, count: int) -> None:
+    def note_list_end(self, count: int, more: bool) -> None:
         """After a list, print that there is more; or, where it is empty, who was asked."""
-        if self.more:
+        if more:
             which = "this is the first one" if count == 1 else f"these are the first {count}"
             print_notice(f"{which}: there are more, which --limit N or --all lists")
         if not count:

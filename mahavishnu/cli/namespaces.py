@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.options import session_of
+from mahavishnu.cli.options import Session
 from mahavishnu.model.errors import InvalidInput
 
 _ALL = "*"  # as in model.namespaces, which imports more than help can wait for
@@ -21,39 +19,34 @@ AllNamespaces: TypeAlias = Annotated[
 ]
 
 
-def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with both options, whatever it asks. One name is meant for all its requests; several are a filter."""
-    hints = get_type_hints(command, include_extras=True)
-    own = inspect.signature(command).parameters
-    parameters = [each.replace(annotation=hints[each.name]) for each in own.values()]
-    more: dict[str, Any] = {"namespace": (Namespace, None), "all_namespaces": (AllNamespaces, False)}
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in more.items()
-        if name not in own
-    ]
+NAMESPACE_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "namespace": (Namespace, None),
+    "all_namespaces": (AllNamespaces, False),
+}
 
-    @functools.wraps(command)
-    def with_options(**given: Any) -> None:
-        everywhere, named = given.pop("all_namespaces"), given.pop("namespace")
-        names = [named] if isinstance(named, str) else list(named or ())
-        if everywhere and names:
-            raise InvalidInput("give --namespace or --all-namespaces, not both")
-        session = session_of(given["context"])
-        if everywhere or names == [_ALL]:
-            session.namespace = _ALL
-        elif len(names) == 1:
-            from mahavishnu.model.namespaces import require_namespace
 
-            session.namespace = require_namespace(names[0])
-        if "namespace" in own:
-            given["namespace"] = named if session.namespace is None else None
-        command(**given)
+def choose_namespace(session: Session, given: dict[str, Any]) -> Any:
+    """Take both options from those that are `given`. One name is meant for all requests; several are a filter.
 
-    with_options.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {each.name: each.annotation for each in parameters}
-    del with_options.__wrapped__  # its signature is another one
-    return with_options
+    The return value is the filter, or None. The option --project of a command is a name, too.
+    """
+    everywhere, named = given.pop("all_namespaces"), given.pop("namespace")
+    names = [named] if isinstance(named, str) else list(named or ())
+    if everywhere and names:
+        raise InvalidInput("give --namespace or --all-namespaces, not both")
+    if everywhere or names == [_ALL]:
+        session.namespace = _ALL
+    elif len(names) == 1:
+        session.namespace = _require(names[0])
+    if given.get("project") is not None:
+        session.namespace = _require(given["project"])
+    return named if session.namespace is None else None
+
+
+def _require(name: str) -> str:
+    from mahavishnu.model.namespaces import require_namespace
+
+    return require_namespace(name)
 
 
 def namespace_column(shown: Sequence[Mapping[str, Any]]) -> list[str]:

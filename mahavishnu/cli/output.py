@@ -197,6 +197,14 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     _write(_json(value, indent))
 
 
+class Listed(list[Any]):
+    """Items of the API, and whether there are `more` of them."""
+
+    def __init__(self, items: Iterable[Any], more: bool = False) -> None:
+        super().__init__(items)
+        self.more = more
+
+
 class JsonList:
     """A JSON array on stdout, written as its items come: the same text as `print_json` of the whole list."""
 

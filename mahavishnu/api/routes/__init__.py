@@ -1,1 +1,30 @@
-"""The routes of the HTTP API: one module for each resource."""
+"""The routes of the HTTP API: one module for each resource, in the order in which OpenAPI lists them.
+
+The server adds all of them; the command line imports those of a resource when it is asked for.
+"""
+
+from __future__ import annotations
+
+from mahavishnu.engine.surfaces import Routes
+
+ROUTES = (
+    Routes("dlq", "mahavishnu.api.routes.letters"),
+    Routes("dlq", "mahavishnu.api.routes.contrasts"),
+    Routes("dlq", "mahavishnu.api.routes.reveal"),
+    Routes("query", "mahavishnu.api.routes.query"),
+    Routes("views", "mahavishnu.api.routes.views"),
+    Routes("trends", "mahavishnu.api.routes.trends"),
+    Routes("alerts", "mahavishnu.api.routes.alerts"),
+    Routes("runs", "mahavishnu.api.routes.runs"),
+    Routes("groups", "mahavishnu.api.routes.groups"),
+    Routes("claims", "mahavishnu.api.routes.claims"),
+    Routes("queues", "mahavishnu.api.routes.queues"),
+    Routes("tasks", "mahavishnu.api.routes.tasks"),
+    Routes("workers", "mahavishnu.api.routes.workers"),
+    Routes("audit", "mahavishnu.api.routes.audit"),
+    Routes("archive", "mahavishnu.api.routes.archive"),
+    Routes("dashboard", "mahavishnu.api.routes.dashboard"),
+    Routes("integrity", "mahavishnu.api.routes.integrity"),
+    Routes("domain-events", "mahavishnu.api.routes.domain_events"),
+    Routes("events", "mahavishnu.api.routes.events"),
+)

@@ -6,79 +6,67 @@ from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation
-from mahavishnu.cli.options import session_of
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import command
 from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_table
 from mahavishnu.cli.times import when
 
 
-def list_alerts(
-    context: typer.Context,
+@command()
+async def list_alerts(
+    api: Connection,
     resolved: Annotated[bool, typer.Option("--resolved", help="Also those that are over.")] = False,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """List the alerts that hold."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get("/alerts", {"resolved": True} if resolved else None)
-        if json:
-            print_json(found)
-            return
-        rows = [
-            (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _told(each), each["title"])
-            for each in found
-        ]
-        columns = ("alert", "state", "why", "since", "told to", "title")
-        print_table(columns, rows, empty="no alert holds", texts=("title", "told to"))
-
-    run_conversation(session_of(context), converse)
+    found = await api.get("/alerts", {"resolved": True} if resolved else None)
+    if json:
+        return found
+    rows = [
+        (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _told(each), each["title"])
+        for each in found
+    ]
+    columns = ("alert", "state", "why", "since", "told to", "title")
+    print_table(columns, rows, empty="no alert holds", texts=("title", "told to"))
 
 
-def rules(context: typer.Context, json: AsJson = False) -> None:
+@command()
+async def rules(api: Connection, json: AsJson = False) -> Any:
     """List the rules of alerts, and how many alerts hold because of each."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get("/alerts/rules")
-        if json:
-            print_json(found)
-            return
-        rows = [
-            (
-                each["rule"],
-                "not known" if each["holding"] is None else str(each["holding"]),
-                ", ".join(each["channels"]) or "nobody",
-                each["about"],
-            )
-            for each in found
-        ]
-        print_table(("rule", "alerts", "told to", "holds when"), rows, empty="there is no rule", texts=("holds when",))
-
-    run_conversation(session_of(context), converse)
+    found = await api.get("/alerts/rules")
+    if json:
+        return found
+    rows = [
+        (
+            each["rule"],
+            "not known" if each["holding"] is None else str(each["holding"]),
+            ", ".join(each["channels"]) or "nobody",
+            each["about"],
+        )
+        for each in found
+    ]
+    print_table(("rule", "alerts", "told to", "holds when"), rows, empty="there is no rule", texts=("holds when",))
 
 
-def test(
-    context: typer.Context,
+@command()
+async def test(
+    api: Connection,
     channel: Annotated[
         str | None,
         typer.Argument(metavar="[CHANNEL]", help="webhook, slack, pagerduty, email or log; all if left out."),
     ] = None,
     json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Send a test to the channels of alerts."""
-
-    async def converse(api: Connection) -> None:
-        answers = await api.post("/alerts/test", {"channel": channel})
-        if json:
-            print_json(answers)
-        else:
-            for each in answers:
-                print_line(f"{each['channel']}: {each['problem'] or 'took it'}")
-            if not answers:
-                print_line("no channel is configured: see the settings alerts.*")
-        if any(each["problem"] for each in answers):
-            raise typer.Exit(ExitCode.FAILED)
-
-    run_conversation(session_of(context), converse)
+    answers = await api.post("/alerts/test", {"channel": channel})
+    if json:
+        print_json(answers)
+    else:
+        for each in answers:
+            print_line(f"{each['channel']}: {each['problem'] or 'took it'}")
+        if not answers:
+            print_line("no channel is configured: see the settings alerts.*")
+    return ExitCode.FAILED if any(each["problem"] for each in answers) else ExitCode.DONE
 
 
 def _told(alert: dict[str, Any]) -> str:

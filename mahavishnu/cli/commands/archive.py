@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.commands.tasks import print_task
 from mahavishnu.cli.commands.transfer import output_file
 from mahavishnu.cli.letter_view import letter_block
@@ -47,65 +48,30 @@ Since: TypeAlias = Annotated[
 Until: TypeAlias = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Closed before that.")]
 
 
-def run(
-    context: typer.Context,
+@command()
+async def run(
+    api: Connection,
     apply: Annotated[bool, typer.Option("--apply", help="Archive them; without it nothing is changed.")] = False,
     days: Annotated[
         int | None, typer.Option("--days", min=0, help="Those completed so many days ago, not those of the settings.")
     ] = None,
     json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Archive closed letters whose time is over; without --apply only say how many."""
-
-    async def converse(api: Connection) -> bool:
-        done = await api.post("/archive/run", api.with_actor(dry_run=not apply, retention_days=days))
-        if json:
-            print_json(done)
-        else:
-            for key, why in done["failed"].items():
-                print_line(f"{key}: {why}")
-            what = "archived" if apply else "would be archived; --apply does it"
-            along = f", {done['steps_archived']} former ones, {done['transitions_archived']} revisions"
-            along += f", {count_of(done['lifecycle_tasks_archived'], 'tracked task')}"
-            print_line(f"{count_of(done['tasks_archived'], 'letter')}{along} {what}")
-        return bool(done["failed"])
-
-    if run_conversation(session_of(context), converse):
-        raise typer.Exit(ExitCode.FAILED)
+    done = await api.post("/archive/run", api.with_actor(dry_run=not apply, retention_days=days))
+    if json:
+        print_json(done)
+    else:
+        for key, why in done["failed"].items():
+            print_line(f"{key}: {why}")
+        what = "archived" if apply else "would be archived; --apply does it"
+        along = f", {done['steps_archived']} former ones, {done['transitions_archived']} revisions"
+        along += f", {count_of(done['lifecycle_tasks_archived'], 'tracked task')}"
+        print_line(f"{count_of(done['tasks_archived'], 'letter')}{along} {what}")
+    return ExitCode.FAILED if done["failed"] else ExitCode.DONE
 
 
-def list_archived(
-    context: typer.Context,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 50,
-    everything: Every = False,
-    json: AsJson = False,
-) -> None:
-    """List archived letters, the latest end first."""
-    _list(context, {}, since, until, None if everything else limit, json)
-
-
-def search(
-    context: typer.Context,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Of this task.", show_default=False)] = None,
-    category: Annotated[str | None, typer.Option("--category", help="Kind of failure, such as network.")] = None,
-    resolution: Annotated[str | None, typer.Option("--resolution", help="How the case ended.")] = None,
-    group: Annotated[str | None, typer.Option("--group", metavar="FINGERPRINT", help="With the same cause.")] = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 50,
-    everything: Every = False,
-    json: AsJson = False,
-) -> None:
-    """Search archived letters by task, kind, ending, group and time."""
-    asked = {"task_id": task, "category": category, "resolution": resolution, "fingerprint": group}
-    _list(context, asked, since, until, None if everything else limit, json)
-
-
-def _list(
-    context: typer.Context, asked: dict[str, Any], since: str | None, until: str | None, limit: int | None, json: bool
-) -> None:
+def _print_letters(found: Sequence[Mapping[str, Any]]) -> None:
     columns = {
         "task": "task_id",
         "ended": "resolution_status",
@@ -115,50 +81,55 @@ def _list(
         "month": "partition",
         "entry": "entry_id",
     }
-    _print_archived(
-        context,
-        "/archive",
-        _within(asked, since, until),
-        limit,
-        json,
-        columns,
-        "nothing is archived",
-        ("entry", "created"),
-    )
+    _print_archived(found, columns, empty="nothing is archived", spare=("entry", "created"))
 
 
-def _within(asked: dict[str, Any], since: str | None, until: str | None) -> dict[str, Any]:
-    return {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+def _print_tasks(found: Sequence[Mapping[str, Any]]) -> None:
+    columns = {
+        "tracked task": "task_id",
+        "name": "name",
+        "state": "state",
+        "created": "created_at",
+        "ended": "closed_at",
+        "month": "partition",
+    }
+    _print_archived(found, columns, empty="no tracked task is archived", spare=("created",))
 
 
 def _print_archived(
-    context: typer.Context,
-    path: str,
-    params: dict[str, Any],
-    limit: int | None,
-    json: bool,
-    columns: Mapping[str, str],
-    empty: str,
-    spare: Sequence[str],
+    found: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str, spare: Sequence[str]
 ) -> None:
-    """Print what is under a path: `columns` are the titles, and what stands under each. The first names what it is."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.list(path, params, limit)
-        if json:
-            print_json(found)
-        else:
-            (title, name), *others = columns.items()
-            shown = {title: name, **{whose: whose for whose in namespace_column(found)}, **dict(others)}
-            rows = [[when(each[key]) if key in _MOMENTS else each[key] for key in shown.values()] for each in found]
-            print_table(list(shown), rows, empty=empty, spare=spare)
-        api.note_list_end(len(found))
-
-    run_conversation(session_of(context), converse)
+    """Print a table: `columns` are the titles, and the name of the value below each. The first one names a record."""
+    (title, name), *others = columns.items()
+    shown = {title: name, **{whose: whose for whose in namespace_column(found)}, **dict(others)}
+    rows = [[when(each[key]) if key in _MOMENTS else each[key] for key in shown.values()] for each in found]
+    print_table(list(shown), rows, empty=empty, spare=spare)
 
 
+@command(_print_letters)
+def list_archived(since: Since = None, until: Until = None, limit: Limit = 50, everything: Every = False) -> Converse:
+    """List archived letters, the latest end first."""
+    return _list("/archive", {}, since, until, None if everything else limit)
+
+
+@command(_print_letters)
+def search(
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Of this task.", show_default=False)] = None,
+    category: Annotated[str | None, typer.Option("--category", help="Kind of failure, such as network.")] = None,
+    resolution: Annotated[str | None, typer.Option("--resolution", help="How the case ended.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="FINGERPRINT", help="With the same cause.")] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    everything: Every = False,
+) -> Converse:
+    """Search archived letters by task, kind, ending, group and time."""
+    asked = {"task_id": task, "category": category, "resolution": resolution, "fingerprint": group}
+    return _list("/archive", asked, since, until, None if everything else limit)
+
+
+@command(_print_tasks)
 def tasks(
-    context: typer.Context,
     task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="With this id.", show_default=False)] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of this workflow.")] = None,
     state: Annotated[str | None, typer.Option("--state", help="That ended so: complete, error, cancelled.")] = None,
@@ -168,50 +139,40 @@ def tasks(
     until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Ended before that.")] = None,
     limit: Limit = 50,
     everything: Every = False,
-    json: AsJson = False,
-) -> None:
+) -> Converse:
     """List or search archived tracked tasks by id, name, state and time, the latest end first."""
-    params = _within({"task_id": task, "name": name, "state": state}, since, until)
-    columns = {
-        "tracked task": "task_id",
-        "name": "name",
-        "state": "state",
-        "created": "created_at",
-        "ended": "closed_at",
-        "month": "partition",
-    }
-    most = None if everything else limit
-    _print_archived(context, "/archive/tasks", params, most, json, columns, "no tracked task is archived", ("created",))
+    asked = {"task_id": task, "name": name, "state": state}
+    return _list("/archive/tasks", asked, since, until, None if everything else limit)
 
 
-def show(
-    context: typer.Context,
+def _list(path: str, asked: dict[str, Any], since: str | None, until: str | None, limit: int | None) -> Converse:
+    """Return what reads a list of the archive. Raises InvalidInput for a time that is none."""
+    params = {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
+    return lambda api: api.list(path, params, limit)
+
+
+def _print_case(found: dict[str, Any]) -> None:
+    _print_archived_task(found) if "task" in found else _print_archived_letter(found)
+
+
+@command(_print_case)
+async def show(
+    api: Connection,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A task's id, a letter's entry id, or the id of a tracked task.")
     ],
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """Show an archived letter with what belongs to it, or a tracked task with its moves and its letter."""
-
-    async def converse(api: Connection) -> None:
+    try:
+        return await api.get(f"/archive/{path_part(name)}")
+    except NotFound as no_letter:
         try:
-            case = await api.get(f"/archive/{path_part(name)}")
-        except NotFound as no_letter:
-            try:
-                found = await api.get(f"/archive/tasks/{path_part(name)}")
-            except NotFound:
-                raise no_letter from None
-            _show_task(found, json)
-        else:
-            _show_letter(case, json)
-
-    run_conversation(session_of(context), converse)
+            return await api.get(f"/archive/tasks/{path_part(name)}")
+        except NotFound:
+            raise no_letter from None
 
 
-def _show_task(found: dict[str, Any], json: bool) -> None:
-    if json:
-        print_json(found)
-        return
+def _print_archived_task(found: dict[str, Any]) -> None:
     print_task(found["task"])
     print_line("")
     print_line(f"archived {when(found['archived_at'])}, in {found['partition']}")
@@ -220,10 +181,7 @@ def _show_task(found: dict[str, Any], json: bool) -> None:
         letter_block(found["letter"], None)
 
 
-def _show_letter(case: dict[str, Any], json: bool) -> None:
-    if json:
-        print_json(case)
-        return
+def _print_archived_letter(case: dict[str, Any]) -> None:
     letter_block(case["letter"], None)
     print_line("")
     print_line(f"archived {when(case['archived_at'])}, in {case['partition']}")
@@ -241,17 +199,13 @@ def _show_letter(case: dict[str, Any], json: bool) -> None:
         print_table(("tracked task", "name", "state", "ended"), tasks, empty="")
 
 
-def restore(context: typer.Context, letter: Letter, reason: Reason = None, json: AsJson = False) -> None:
+@command()
+async def restore(api: Connection, letter: Letter, reason: Reason = None, json: AsJson = False) -> Any:
     """Put an archived letter back into the queue, as it was."""
-
-    async def converse(api: Connection) -> None:
-        restored = await api.post(f"/archive/{path_part(letter)}/restore", api.with_actor(notes=reason))
-        if json:
-            print_json(restored)
-        else:
-            print_line(f"{restored['task_id']} is back: {restored['status']}, {restored['resolution_status']}")
-
-    run_conversation(session_of(context), converse)
+    restored = await api.post(f"/archive/{path_part(letter)}/restore", api.with_actor(notes=reason))
+    if json:
+        return restored
+    print_line(f"{restored['task_id']} is back: {restored['status']}, {restored['resolution_status']}")
 
 
 def export(
@@ -294,84 +248,64 @@ def _read_watermark(path: Path | None) -> int:
         raise InvalidInput(f"{path} has no watermark of an export: {problem}") from None
 
 
-def partitions(context: typer.Context, json: AsJson = False) -> None:
-    """List the months of the archive, also those that are detached."""
-
-    async def converse(api: Connection) -> None:
-        _print_partitions(await api.get("/archive/partitions"), json)
-
-    run_conversation(session_of(context), converse)
-
-
-def detach(context: typer.Context, month: Month, json: AsJson = False) -> None:
-    """Use a month of the archive no more, so that its file can be moved away."""
-
-    async def converse(api: Connection) -> None:
-        done = await api.post(f"/archive/partitions/{path_part(month)}/detach", api.with_actor())
-        if json:
-            print_json(done)
-        else:
-            print_line(f"{month} is detached: {done['place']}")
-
-    run_conversation(session_of(context), converse)
-
-
-def attach(context: typer.Context, month: Month, json: AsJson = False) -> None:
-    """Use a detached month of the archive again."""
-
-    async def converse(api: Connection) -> None:
-        _print_partitions(await api.post(f"/archive/partitions/{path_part(month)}/attach", api.with_actor()), json)
-
-    run_conversation(session_of(context), converse)
-
-
-def drop(context: typer.Context, month: Month, yes: Yes = False, json: AsJson = False) -> None:
-    """Remove a detached month of the archive for good."""
-
-    async def converse(api: Connection) -> None:
-        if not yes:
-            confirm(f"Remove {month} of the archive, with all letters in it?")
-        answer = await api.ask("DELETE", f"/archive/partitions/{path_part(month)}", body=api.with_actor())
-        _print_partitions(answer.json(), json)
-
-    run_conversation(session_of(context), converse)
-
-
-def delete(
-    context: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
-    queue: Annotated[str | None, typer.Option("--queue", help="The task's queue.")] = None,
-    yes: Yes = False,
-    reason: Reason = None,
-    json: AsJson = False,
-) -> None:
-    """Delete a letter with all that belongs to it, also in the archive. Nothing brings it back."""
-
-    async def converse(api: Connection) -> None:
-        if not yes:
-            confirm(f"Delete all that there is of {task}?")
-        params = {} if queue is None else {"queue": queue}
-        answer = await api.ask("DELETE", task_path(task), params=params, body=api.with_actor(notes=reason))
-        gone = answer.json()
-        if json:
-            print_json(gone)
-            return
-        counts = {"letter": "letters", "former letter": "former", "copy in the archive": "copies", "waiting": "waiting"}
-        said = [f"{gone[name]} {what}" for what, name in counts.items() if gone[name]]
-        print_line(f"{task} is deleted: {', '.join(said) or 'nothing but its name was left'}")
-        if gone["detached"]:
-            months = ", ".join(gone["detached"])
-            print_notice(f"not looked into, because they are detached: {months}; attach them and delete again")
-
-    run_conversation(session_of(context), converse)
-
-
-def _print_partitions(found: list[dict[str, Any]], json: bool) -> None:
-    if json:
-        print_json(found)
-        return
+def _print_partitions(found: list[dict[str, Any]]) -> None:
     rows = [
         (each["name"], each["state"], each["letters"], when(each["made_at"]), when(each["detached_at"]))
         for each in found
     ]
     print_table(("month", "state", "letters", "made", "detached"), rows, empty="nothing was ever archived")
+
+
+@command(_print_partitions)
+async def partitions(api: Connection) -> Any:
+    """List the months of the archive, also those that are detached."""
+    return await api.get("/archive/partitions")
+
+
+@command()
+async def detach(api: Connection, month: Month, json: AsJson = False) -> Any:
+    """Use a month of the archive no more, so that its file can be moved away."""
+    done = await api.post(f"/archive/partitions/{path_part(month)}/detach", api.with_actor())
+    if json:
+        return done
+    print_line(f"{month} is detached: {done['place']}")
+
+
+@command(_print_partitions)
+async def attach(api: Connection, month: Month) -> Any:
+    """Use a detached month of the archive again."""
+    return await api.post(f"/archive/partitions/{path_part(month)}/attach", api.with_actor())
+
+
+@command(_print_partitions)
+async def drop(api: Connection, month: Month, yes: Yes = False) -> Any:
+    """Remove a detached month of the archive for good."""
+    if not yes:
+        confirm(f"Remove {month} of the archive, with all letters in it?")
+    answer = await api.ask("DELETE", f"/archive/partitions/{path_part(month)}", body=api.with_actor())
+    return answer.json()
+
+
+@command()
+async def delete(
+    api: Connection,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
+    queue: Annotated[str | None, typer.Option("--queue", help="The task's queue.")] = None,
+    yes: Yes = False,
+    reason: Reason = None,
+    json: AsJson = False,
+) -> Any:
+    """Delete a letter with all that belongs to it, also in the archive. Nothing brings it back."""
+    if not yes:
+        confirm(f"Delete all that there is of {task}?")
+    params = {} if queue is None else {"queue": queue}
+    answer = await api.ask("DELETE", task_path(task), params=params, body=api.with_actor(notes=reason))
+    gone = answer.json()
+    if json:
+        return gone
+    counts = {"letter": "letters", "former letter": "former", "copy in the archive": "copies", "waiting": "waiting"}
+    said = [f"{gone[name]} {what}" for what, name in counts.items() if gone[name]]
+    print_line(f"{task} is deleted: {', '.join(said) or 'nothing but its name was left'}")
+    if gone["detached"]:
+        months = ", ".join(gone["detached"])
+        print_notice(f"not looked into, because they are detached: {months}; attach them and delete again")

@@ -8,18 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.names import audit_subject, check_action
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, instant_from, session_of
+from mahavishnu.cli.options import Every, Limit, instant_from
 from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table
 from mahavishnu.cli.times import when
 
 _MAX_CHANGES = 4  # of one entry, that people are shown
 
 
+@command()
 def list_audit(
-    context: typer.Context,
     actor: Annotated[str | None, typer.Option("--actor", help="Who did it.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="What, such as redrive, edit, run.start.")] = None,
     subject: Annotated[
@@ -34,7 +35,7 @@ def list_audit(
     everything: Every = False,
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one entry in a line.")] = False,
-) -> None:
+) -> Converse:
     """List acts of people and rules, newest first."""
     params = {
         "actor": actor,
@@ -82,9 +83,9 @@ def list_audit(
                 texts=("why", "changes"),
                 spare=("changes", "via"),
             )
-        api.note_list_end(count)
+        api.note_list_end(count, api.more)
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
 def _changes(changes: Mapping[str, Any]) -> str:

@@ -7,37 +7,36 @@ from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.commands.letters import print_reasons
-from mahavishnu.cli.options import session_of
-from mahavishnu.cli.output import AsJson, NotFound, print_json, print_line, print_table
+from mahavishnu.cli.output import AsJson, NotFound, print_line, print_table
 
 _MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
 
 
+@command()
 def dashboard(
-    context: typer.Context,
     view: Annotated[
         str | None, typer.Argument(metavar="[VIEW]", help="dlq, staleness or archive; all three if none is named.")
     ] = None,
     json: AsJson = False,
-) -> None:
+) -> Converse:
     """Show letters by reason, what runs now by state, and the archive by month."""
     if view is not None and view not in _PRINTS:
         raise NotFound.among("view", view, list(_PRINTS))
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         if json:
             found = {name: await api.get(f"/dashboard/{name}") for name in ([view] if view else _PRINTS)}
-            print_json(found[view] if view else found)
-            return
+            return found[view] if view else found
         for number, (name, print_lines) in enumerate(_PRINTS.items()):
             if view in (None, name):
                 if number and view is None:
                     print_line("")
                 print_lines(await api.get(f"/dashboard/{name}"))
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
 def _print_states(lines: list[dict[str, Any]]) -> None:

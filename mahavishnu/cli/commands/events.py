@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json as jsons
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation
-from mahavishnu.cli.options import Limit, Texts, session_of
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import command
+from mahavishnu.cli.options import Limit, Texts
 from mahavishnu.cli.output import AsJson, brief, print_json, print_line, print_notice, print_table
 from mahavishnu.cli.times import when
 
 
-def list_events(
-    context: typer.Context,
+@command()
+async def list_events(
+    api: Connection,
     consumer: Annotated[
         str | None, typer.Option("--consumer", metavar="NAME", help="What this consumer has not acknowledged.")
     ] = None,
@@ -24,47 +26,39 @@ def list_events(
     json: AsJson = False,
 ) -> None:
     """List stored domain events in their order, the oldest first."""
-
-    async def converse(api: Connection) -> None:
-        params = {"consumer": consumer, "after": after, "name": name, "limit": limit}
-        found = await api.get("/domain-events", params)
-        if json:
-            print_json(found)
-        else:
-            print_table(
-                ("number", "name", "when", "task", "payload"),
-                [
-                    (
-                        each["number"],
-                        each["name"],
-                        when(each["created_at"]),
-                        each["task_id"],
-                        brief(jsons.dumps(each["payload"], ensure_ascii=False)),
-                    )
-                    for each in found["events"]
-                ],
-                empty="no such events are stored",
-                spare=("task",),
-            )
-        if found["has_more"]:
-            print_notice(f"there are more: --after {found['next']} goes on")
-
-    run_conversation(session_of(context), converse)
+    params = {"consumer": consumer, "after": after, "name": name, "limit": limit}
+    found = await api.get("/domain-events", params)
+    if json:
+        print_json(found)
+    else:
+        print_table(
+            ("number", "name", "when", "task", "payload"),
+            [
+                (
+                    each["number"],
+                    each["name"],
+                    when(each["created_at"]),
+                    each["task_id"],
+                    brief(jsons.dumps(each["payload"], ensure_ascii=False)),
+                )
+                for each in found["events"]
+            ],
+            empty="no such events are stored",
+            spare=("task",),
+        )
+    if found["has_more"]:
+        print_notice(f"there are more: --after {found['next']} goes on")
 
 
-def ack(
-    context: typer.Context,
+@command()
+async def ack(
+    api: Connection,
     consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="The name of the consumer.")],
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the last event it has dealt with.")],
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Acknowledge all events up to a number, for a consumer: it does not get them again."""
-
-    async def converse(api: Connection) -> None:
-        done = await api.post("/domain-events/acknowledge", {"consumer": consumer, "number": number})
-        if json:
-            print_json(done)
-        else:
-            print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}")
-
-    run_conversation(session_of(context), converse)
+    done = await api.post("/domain-events/acknowledge", {"consumer": consumer, "number": number})
+    if json:
+        return done
+    print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}")

@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
+from mahavishnu.cli.client import Connection, path_part, task_path
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
 from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
@@ -17,16 +18,16 @@ from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_group
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, expand_options, instant_from, session_of
+from mahavishnu.cli.options import Every, Limit, Reason, instant_from
 from mahavishnu.cli.output import (
     TEXT,
     AsJson,
+    ExitCode,
     NotFound,
     brief,
     count_of,
     moment,
     print_block,
-    print_json,
     print_line,
     print_table,
 )
@@ -41,8 +42,49 @@ _NONE = "none"
 _STATE_WIDTH = 16  # of a table, at least: "ready_to_redrive"
 
 
-def list_groups(
-    context: typer.Context,
+def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
+    adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
+    whose = namespace_column(groups)
+    columns = (
+        "fingerprint",
+        *whose,
+        "state",
+        "open",
+        "last hour",
+        "last day",
+        "last seen",
+        *adapters,
+        "owner",
+        "cause",
+    )
+    rows = [
+        (
+            each["fingerprint"],
+            *(each[name] for name in whose),
+            _state(each),
+            each["count"],
+            each["last_hour"],
+            each["last_day"],
+            when(each["last_seen"]),
+            *([", ".join(each["adapters"])] if adapters else []),
+            each["owner"],
+            brief(each["title"]),
+        )
+        for each in groups
+    ]
+    spare = ("last seen", "owner", "last hour", "last day", *adapters)
+    print_table(columns, rows, empty="no groups", texts={"state": _STATE_WIDTH, "cause": TEXT}, spare=spare)
+
+
+def _state(group: Mapping[str, Any]) -> str:
+    named = {"growing": group.get("growing"), "regression": group["regression"], "on hold": group["on_hold"]}
+    marks = [name for name, holds in named.items() if holds]
+    return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
+
+
+@command(_print_groups)
+async def list_groups(
+    api: Connection,
     state: Annotated[
         str | None,
         typer.Option("--state", help="new, investigating, waiting_for_fix, ready_to_redrive, resolved or wont_fix."),
@@ -53,38 +95,60 @@ def list_groups(
     sort: Annotated[str, typer.Option("--sort", help="count, last_seen or growth.")] = "count",
     limit: Limit = 50,
     everything: Every = False,
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """List groups, the largest first."""
-
-    async def converse(api: Connection) -> None:
-        held = None if on_hold is None else str(on_hold).lower()
-        named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
-        params = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
-        found = await api.list("/groups", params, None if everything else limit)
-        print_json(found) if json else _print_groups(found)
-        api.note_list_end(len(found))
-
-    run_conversation(session_of(context), converse)
+    held = None if on_hold is None else str(on_hold).lower()
+    named = str(quiet or state is not None).lower()  # groups of a state are meant, quiet or not
+    params = {"state": state, "owner": owner, "on_hold": held, "quiet": named, "sort": sort}
+    return await api.list("/groups", params, None if everything else limit)
 
 
-def show(context: typer.Context, fingerprint: Fingerprint, json: AsJson = False) -> None:
+def _print_group(group: Mapping[str, Any], place: str | None = None) -> None:
+    sample = group["sample"]
+    hold = moment(group["hold_until"]) if group["hold_until"] else group["hold_release"]
+    fields = {
+        "group": group["fingerprint"],
+        "cause": group["title"],
+        "state": _state(group),
+        "owner": group["owner"],
+        "on hold until": hold,
+        "open": f"{count_of(group['count'], 'letter')}, {count_of(group['occurrences'], 'failure')}",
+        "ever": count_of(group["total"], "letter"),
+        "first seen": moment(group["first_seen"]),
+        "last seen": moment(group["last_seen"]),
+        "came": f"{group['last_hour']} in the last hour{', growing' if group.get('growing') else ''}, "
+        f"{group['last_day']} in the last day, {group['day_before']} the day before",
+        "by hour": bars(group["hours"]),
+        **{name: _counts(group[name]) for name in ("statuses", "categories", "queues", "adapters")},
+        "sample": f"{sample['task_id']}: {brief(error_text(sample['type'], sample['error']), 300)}" if sample else None,
+        "place": place,
+        "resolved": f"{moment(group['resolved_at'])} by {group['resolved_by']}" if group["resolved_at"] else None,
+        "came back": moment(group["regressed_at"]) if group["regressed_at"] else None,
+        "links": " ".join(group["links"]),
+    }
+    print_block({name: value for name, value in fields.items() if value not in (None, "")})
+    if group["notes"]:
+        print_line("")
+        print_table(
+            ("noted", "by", "note"),
+            [(moment(each["at"]), each["by"], each["text"]) for each in group["notes"]],
+            empty="",
+        )
+
+
+@command()
+async def show(api: Connection, fingerprint: Fingerprint, json: AsJson = False) -> Any:
     """Show a group: its cause, a sample, how it grows, and what was said."""
-
-    async def converse(api: Connection) -> None:
-        found = await resolve_group(api, fingerprint)
-        if json:
-            print_json(found)
-            return
-        _print_group(found, place_of(await _sample_traceback(api, found["sample"])))
-        print_commonalities(await ask_for(api, f"/groups/{path_part(found['fingerprint'])}/commonalities"))
-        _print_advice(api, found)
-
-    run_conversation(session_of(context), converse)
+    found = await resolve_group(api, fingerprint)
+    if json:
+        return found
+    _print_group(found, place_of(await _sample_traceback(api, found["sample"])))
+    print_commonalities(await ask_for(api, f"/groups/{path_part(found['fingerprint'])}/commonalities"))
+    _print_advice(api, found)
 
 
+@command(_print_group)
 def update(
-    context: typer.Context,
     fingerprint: Fingerprint,
     state: Annotated[str | None, typer.Option("--state", help="What becomes of it.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Who looks after it; none: nobody.")] = None,
@@ -97,8 +161,7 @@ def update(
     hold_release: Annotated[
         str | None, typer.Option("--hold-release", metavar="NAME", help="On hold until this release; none: no more.")
     ] = None,
-    json: AsJson = False,
-) -> None:
+) -> Converse:
     """Record something about a group: state, owner, a note, a link, a hold."""
     given = {"state": state, "owner": owner, "note": note, "link": link, "hold_release": hold_release}
     given["hold_until"] = hold_until if hold_until == _NONE else instant_from(hold_until, "--hold-until", ahead=True)
@@ -109,18 +172,16 @@ def update(
         if changes.get(name) == _NONE:
             changes[name] = None
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         body = {**changes, **api.with_actor()}
         name = (await resolve_group(api, fingerprint))["fingerprint"]
-        after = (await api.ask("PATCH", f"/groups/{path_part(name)}", body=body)).json()
-        print_json(after) if json else _print_group(after)
+        return (await api.ask("PATCH", f"/groups/{path_part(name)}", body=body)).json()
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
-@expand_options
+@command()
 def redrive(
-    context: typer.Context,
     fingerprint: Fingerprint,
     options: BulkRunOptions,
     patch: Patch = None,
@@ -128,36 +189,31 @@ def redrive(
     create: Create = False,
     reason: Reason = None,
     json: AsJson = False,
-) -> None:
+) -> Converse:
     """Redrive the letters of a group: the same as `dlq redrive --group FINGERPRINT`."""
     patch = read_patch(patch)
     how = {"patch": patch_of(patch, sets), "patch_for": patch_for(patch, sets), "create": create}
     if options.everything:
         raise InvalidInput("--all is for a redrive without a filter; here the group is meant")
 
-    async def converse(api: Connection) -> int:
+    async def converse(api: Connection) -> ExitCode:
         filters = {"fingerprint": [(await resolve_group(api, fingerprint))["fingerprint"]]}
         return await start_run(api, "redrive", filters, options, reason=reason, json=json, **how)
 
-    if code := run_conversation(session_of(context), converse):
-        raise typer.Exit(code)
+    return converse
 
 
-def release(
-    context: typer.Context,
+@command()
+async def release(
+    api: Connection,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The release that is out.")],
     json: AsJson = False,
-) -> None:
+) -> Any:
     """End the hold of the groups that wait for this release."""
-
-    async def converse(api: Connection) -> None:
-        released = await api.post(f"/groups/releases/{path_part(name)}", api.with_actor())
-        if json:
-            print_json(released)
-        else:
-            print_line(f"{count_of(_number(released['released']), 'group')} waited for {name}")
-
-    run_conversation(session_of(context), converse)
+    released = await api.post(f"/groups/releases/{path_part(name)}", api.with_actor())
+    if json:
+        return released
+    print_line(f"{count_of(_number(released['released']), 'group')} waited for {name}")
 
 
 def regroup(
@@ -213,79 +269,6 @@ def _print_advice(api: Connection, group: Mapping[str, Any]) -> None:
 
 def _number(released: Any) -> int:
     return len(released) if isinstance(released, list) else int(released)
-
-
-def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
-    adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
-    whose = namespace_column(groups)
-    columns = (
-        "fingerprint",
-        *whose,
-        "state",
-        "open",
-        "last hour",
-        "last day",
-        "last seen",
-        *adapters,
-        "owner",
-        "cause",
-    )
-    rows = [
-        (
-            each["fingerprint"],
-            *(each[name] for name in whose),
-            _state(each),
-            each["count"],
-            each["last_hour"],
-            each["last_day"],
-            when(each["last_seen"]),
-            *([", ".join(each["adapters"])] if adapters else []),
-            each["owner"],
-            brief(each["title"]),
-        )
-        for each in groups
-    ]
-    spare = ("last seen", "owner", "last hour", "last day", *adapters)
-    print_table(columns, rows, empty="no groups", texts={"state": _STATE_WIDTH, "cause": TEXT}, spare=spare)
-
-
-def _state(group: Mapping[str, Any]) -> str:
-    named = {"growing": group.get("growing"), "regression": group["regression"], "on hold": group["on_hold"]}
-    marks = [name for name, holds in named.items() if holds]
-    return f"{group['state']} ({', '.join(marks)})" if marks else str(group["state"])
-
-
-def _print_group(group: Mapping[str, Any], place: str | None = None) -> None:
-    sample = group["sample"]
-    hold = moment(group["hold_until"]) if group["hold_until"] else group["hold_release"]
-    fields = {
-        "group": group["fingerprint"],
-        "cause": group["title"],
-        "state": _state(group),
-        "owner": group["owner"],
-        "on hold until": hold,
-        "open": f"{count_of(group['count'], 'letter')}, {count_of(group['occurrences'], 'failure')}",
-        "ever": count_of(group["total"], "letter"),
-        "first seen": moment(group["first_seen"]),
-        "last seen": moment(group["last_seen"]),
-        "came": f"{group['last_hour']} in the last hour{', growing' if group.get('growing') else ''}, "
-        f"{group['last_day']} in the last day, {group['day_before']} the day before",
-        "by hour": bars(group["hours"]),
-        **{name: _counts(group[name]) for name in ("statuses", "categories", "queues", "adapters")},
-        "sample": f"{sample['task_id']}: {brief(error_text(sample['type'], sample['error']), 300)}" if sample else None,
-        "place": place,
-        "resolved": f"{moment(group['resolved_at'])} by {group['resolved_by']}" if group["resolved_at"] else None,
-        "came back": moment(group["regressed_at"]) if group["regressed_at"] else None,
-        "links": " ".join(group["links"]),
-    }
-    print_block({name: value for name, value in fields.items() if value not in (None, "")})
-    if group["notes"]:
-        print_line("")
-        print_table(
-            ("noted", "by", "note"),
-            [(moment(each["at"]), each["by"], each["text"]) for each in group["notes"]],
-            empty="",
-        )
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from mahavishnu.cli.letter_view import difference, state_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
-from mahavishnu.cli.options import Filters, Reason, Session, expand_options, session_of
+from mahavishnu.cli.options import Filters, Reason, Session, session_of
 from mahavishnu.cli.output import (
     AsJson,
     Conflict,
@@ -52,7 +52,6 @@ _NO_APP = (
 Do = Callable[["Connection", str, dict[str, str]], Awaitable[Any]]
 
 
-@expand_options
 def redrive(
     context: typer.Context,
     chosen: Filters,
@@ -73,7 +72,6 @@ def redrive(
     _move_letters(context, "redrive", tasks, chosen, options, reason, json, **how)
 
 
-@expand_options
 def retry(
     context: typer.Context,
     chosen: Filters,
@@ -117,7 +115,6 @@ def retry(
     _each_task(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
 
 
-@expand_options
 def requeue(
     context: typer.Context,
     tasks: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids of tasks.")],
@@ -141,7 +138,6 @@ def requeue(
     _each_task(context, tasks, chosen, send, lambda answer: f"{answer['task_id']}: {answer['message']}", json)
 
 
-@expand_options
 def edit(
     context: typer.Context,
     chosen: Filters,
@@ -221,10 +217,9 @@ def _action(verb: str, summary: str) -> Callable[..., None]:
         _move_letters(context, verb, tasks, chosen, options, reason, json)
 
     act.__doc__ = summary
-    return expand_options(act)
+    return act
 
 
-@expand_options
 def resurrect(
     context: typer.Context,
     chosen: Filters,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, require_store, run_conversation, task_path
+from mahavishnu.cli.client import Connection, path_part, require_store, task_path
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.near_letters import NearLetters
-from mahavishnu.cli.options import Every, Filters, Limit, Reason, Yes, confirm, expand_options, session_of
+from mahavishnu.cli.options import Every, Filters, Limit, Reason, Yes, confirm, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,
@@ -45,9 +46,8 @@ Namespace = Annotated[str | None, typer.Option("--namespace", help="The task's n
 Queue = Annotated[str | None, typer.Option("--queue", help="The task's queue.")]
 
 
-@expand_options
+@command()
 def list_letters(
-    context: typer.Context,
     chosen: Filters,
     limit: Limit = 50,
     everything: Every = False,
@@ -55,7 +55,7 @@ def list_letters(
     sort: Annotated[str, typer.Option("--sort", help="newest, oldest, updated, due or priority.")] = "newest",
     json: AsJson = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one letter in a line.")] = False,
-) -> None:
+) -> Converse:
     """List open letters, newest first; with --closed, or a filter that says which, also those whose case has ended."""
     if closed and (chosen.open or chosen.resolution):
         raise InvalidInput(f"give --closed or --{'open' if chosen.open else 'resolution'}, not both")
@@ -84,59 +84,52 @@ def list_letters(
         if json and not jsonl:
             written.end()
         elif not jsonl:
-            everywhere = session_of(context).namespace == ALL_NAMESPACES
+            everywhere = api.session.namespace == ALL_NAMESPACES
             letters_table(found, _NO_OPEN_LETTERS if only_open else "no letters", everywhere=everywhere)
-        api.note_list_end(count)
+        api.note_list_end(count, api.more)
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
-def show(
-    context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
-) -> None:
+@command()
+async def show(
+    api: Connection, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
+) -> Any:
     """Show one letter: what failed and why, its group, and what can be done."""
+    letter = await _get(api, task, "letter", {"namespace": namespace, "queue": queue})
+    if json:
+        return letter
+    from mahavishnu.cli.commonality_view import ask_for, print_contrasts
 
-    async def converse(api: Connection) -> None:
-        letter = await _get(api, task, "letter", {"namespace": namespace, "queue": queue})
-        if json:
-            print_json(letter)
-            return
-        from mahavishnu.cli.commonality_view import ask_for, print_contrasts
-
-        group = None
-        if letter["fingerprint"]:
-            with suppress(NotFound):
-                group = await api.get(f"/groups/{path_part(letter['fingerprint'])}")
-        circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
-        letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
-        print_contrasts(await ask_for(api, task_path(task, "contrasts"), {"namespace": namespace, "queue": queue}))
-
-    run_conversation(session_of(context), converse)
+    group = None
+    if letter["fingerprint"]:
+        with suppress(NotFound):
+            group = await api.get(f"/groups/{path_part(letter['fingerprint'])}")
+    circuits = {} if api.dlq is not None else open_circuits(await api.get("/dlq/statistics"))
+    letter_block(letter, group, circuits)  # only a server knows of circuits: they belong to who runs letters
+    print_contrasts(await ask_for(api, task_path(task, "contrasts"), {"namespace": namespace, "queue": queue}))
 
 
-def revisions(
-    context: typer.Context, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
-) -> None:
+@command()
+async def revisions(
+    api: Connection, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
+) -> Any:
     """Show what a letter was before each edit, oldest first."""
-
-    async def converse(api: Connection) -> None:
-        found = await _get(api, task, "revisions", {"namespace": namespace, "queue": queue})
-        if json:
-            print_json(found)
-        else:
-            rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
-            print_table(
-                ("revision", "of", "task data", "metadata"),
-                rows,
-                empty="it was never edited",
-                texts=("task data", "metadata"),
-            )
-
-    run_conversation(session_of(context), converse)
+    found = await _get(api, task, "revisions", {"namespace": namespace, "queue": queue})
+    if json:
+        return found
+    rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
+    print_table(
+        ("revision", "of", "task data", "metadata"),
+        rows,
+        empty="it was never edited",
+        texts=("task data", "metadata"),
+    )
 
 
-def restore(
-    context: typer.Context,
+@command()
+async def restore(
+    api: Connection,
     task: Task,
     revision: Annotated[
         int | None, typer.Option("--revision", min=0, help="Its number; without it the last one.")
@@ -147,29 +140,23 @@ def restore(
     namespace: Namespace = None,
     queue: Queue = None,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Make a letter what it was before an edit; what it is now is kept as a revision, too."""
-
-    async def converse(api: Connection) -> None:
-        place = {"namespace": namespace, "queue": queue}
-        before = await _get(api, task, "letter", place)
-        if dry_run:
-            known = {each["number"]: each for each in await _get(api, task, "revisions", place)}
-            wanted = max(known, default=None) if revision is None else revision
-            if wanted not in known:
-                raise InvalidInput(f"{task} has no revision {'' if wanted is None else wanted}".rstrip())
-            changes = compare(before, {**before, **{name: known[wanted][name] for name in _RESTORED}})
-            print_json({"task_id": task, "revision": wanted, "diff": changes}) if json else difference(changes)
-            return
-        body = api.with_actor(revision=revision, notes=reason, **({"redrive": True} if redrive else {}))
-        after = await api.post(task_path(task, "restore"), body, place)
-        if json:
-            print_json(after)
-            return
-        difference(compare(before, after))
-        print_line(f"{task}: {state_of(after)}, revision {after['revision']}")
-
-    run_conversation(session_of(context), converse)
+    place = {"namespace": namespace, "queue": queue}
+    before = await _get(api, task, "letter", place)
+    if dry_run:
+        known = {each["number"]: each for each in await _get(api, task, "revisions", place)}
+        wanted = max(known, default=None) if revision is None else revision
+        if wanted not in known:
+            raise InvalidInput(f"{task} has no revision {'' if wanted is None else wanted}".rstrip())
+        changes = compare(before, {**before, **{name: known[wanted][name] for name in _RESTORED}})
+        return {"task_id": task, "revision": wanted, "diff": changes} if json else difference(changes)
+    body = api.with_actor(revision=revision, notes=reason, **({"redrive": True} if redrive else {}))
+    after = await api.post(task_path(task, "restore"), body, place)
+    if json:
+        return after
+    difference(compare(before, after))
+    print_line(f"{task}: {state_of(after)}, revision {after['revision']}")
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
@@ -185,40 +172,48 @@ async def _get(api: Connection, task: str, what: str, place: Mapping[str, str | 
         raise await NearLetters(api).explain(missing, task, place) from None
 
 
-def stats(
-    context: typer.Context,
+@command()
+async def stats(
+    api: Connection,
     by_reason: Annotated[bool, typer.Option("--by-reason", help="A line for each reason.")] = False,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Show the queue in numbers."""
-    _stats(context, by_reason, json)
+    numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
+    if json:
+        return numbers
+    if by_reason:
+        print_reasons(numbers)
+        api.note_list_end(len(numbers), more=False)
+    else:
+        _numbers(numbers, api)
 
 
-def status(context: typer.Context, json: AsJson = False) -> None:
+@command()
+async def status(api: Connection, json: AsJson = False) -> Any:
     """The same as stats."""
-    _stats(context, False, json)
+    numbers = await api.get("/dlq/statistics")
+    if json:
+        return numbers
+    _numbers(numbers, api)
 
 
-def clear(
-    context: typer.Context,
+@command()
+async def clear(
+    api: Connection,
     yes: Yes = False,
     reason: Reason = None,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Delete every open letter. Nothing brings them back."""
-
-    async def converse(api: Connection) -> None:
-        if not yes:
-            size = (await api.get("/dlq/statistics"))["queue_size"]
-            confirm(f"Delete every open letter, {size} now?")
-        body = api.with_actor(confirm="delete every open letter", notes=reason)
-        cleared = await api.post("/dlq/clear", body)
-        if json:
-            print_json(cleared)
-        else:
-            print_line(f"{cleared['cleared']} letters deleted")
-
-    run_conversation(session_of(context), converse)
+    if not yes:
+        size = (await api.get("/dlq/statistics"))["queue_size"]
+        confirm(f"Delete every open letter, {size} now?")
+    body = api.with_actor(confirm="delete every open letter", notes=reason)
+    cleared = await api.post("/dlq/clear", body)
+    if json:
+        return cleared
+    print_line(f"{cleared['cleared']} letters deleted")
 
 
 def reclassify(
@@ -235,20 +230,6 @@ def reclassify(
         done="classified otherwise",
         json=json,
     )
-
-
-def _stats(context: typer.Context, by_reason: bool, json: bool) -> None:
-    async def converse(api: Connection) -> None:
-        numbers = await api.get("/dlq/stats" if by_reason else "/dlq/statistics")
-        if json:
-            print_json(numbers)
-        elif by_reason:
-            print_reasons(numbers)
-            api.note_list_end(len(numbers))
-        else:
-            _numbers(numbers, api)
-
-    run_conversation(session_of(context), converse)
 
 
 def _size(numbers: dict[str, Any]) -> str:

@@ -280,6 +280,7 @@ async def _work(app: MahavishnuApp, hang_ups: list[int], metrics_port: int | Non
     with stop_signals() as stop:
         async with app, probes_of(app, metrics_port) as probes:
             await app.start_dlq_processor()
+            collect_rarely()
             if not app.config.dlq_retry_processor_enabled:
                 raise Failed("there is nothing to do: dlq_retry_processor_enabled is false")
             interval = app.dlq.context.limits.interval_seconds

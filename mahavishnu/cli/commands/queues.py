@@ -7,24 +7,16 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, run_conversation
-from mahavishnu.cli.options import Every, Limit, Reason, Session, session_of
-from mahavishnu.cli.output import (
-    AsJson,
-    brief,
-    count_of,
-    print_block,
-    print_json,
-    print_line,
-    print_notice,
-    print_table,
-)
+from mahavishnu.cli.client import Connection, path_part
+from mahavishnu.cli.command import Converse, command
+from mahavishnu.cli.options import Every, Limit, Reason
+from mahavishnu.cli.output import AsJson, brief, count_of, print_block, print_line, print_notice, print_table
 from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
 Queue: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 Item: TypeAlias = Annotated[str, typer.Argument(metavar="ITEM", help="The item's id, as queue items shows it.")]
-Project: TypeAlias = Annotated[
+Project: TypeAlias = Annotated[  # `choose_namespace` reads it, and no command does
     str | None, typer.Option("--project", metavar="NAME", help="The same as --namespace, by the name it has elsewhere.")
 ]
 Token: TypeAlias = Annotated[str, typer.Option("--token", help="The token of the lease.")]
@@ -53,48 +45,60 @@ _NONE = "none"
 _SHORT = 8  # characters of an id that a confirmation shows
 
 
-def list_queues(context: typer.Context, project: Project = None, json: AsJson = False) -> None:
+@command()
+async def list_queues(api: Connection, project: Project = None, json: AsJson = False) -> Any:
     """List the queues and what is said of them."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get("/queues")
-        if json:
-            print_json(found)
-            return
-        print_table(
-            ("queue", "dead queue", "attempts", "cooldown", "max attempts", "expires", "lease", "on dead"),
-            [
-                (
-                    each["name"],
-                    each["dead_queue"],
-                    each["retry"]["attempts"],
-                    each["retry"]["cooldown"],
-                    each["max_attempts"],
-                    each["expire_timeout"],
-                    each["lease_timeout"],
-                    each["on_dead"],
-                )
-                for each in found
-            ],
-            empty="no queue is defined: mahavishnu queue create NAME",
-            spare=("lease", "on dead", "expires"),
-        )
-
-    run_conversation(_session(context, project), converse)
+    found = await api.get("/queues")
+    if json:
+        return found
+    print_table(
+        ("queue", "dead queue", "attempts", "cooldown", "max attempts", "expires", "lease", "on dead"),
+        [
+            (
+                each["name"],
+                each["dead_queue"],
+                each["retry"]["attempts"],
+                each["retry"]["cooldown"],
+                each["max_attempts"],
+                each["expire_timeout"],
+                each["lease_timeout"],
+                each["on_dead"],
+            )
+            for each in found
+        ],
+        empty="no queue is defined: mahavishnu queue create NAME",
+        spare=("lease", "on dead", "expires"),
+    )
 
 
-def show(context: typer.Context, queue: Queue, project: Project = None, json: AsJson = False) -> None:
+def _print_queue(queue: dict[str, Any]) -> None:
+    retry, counts = queue["retry"], queue.get("status_breakdown")
+    print_block(
+        {
+            "queue": queue["name"],
+            "kind": queue["kind"],
+            "dead queue": queue["dead_queue"],
+            "retry": f"{retry['attempts']} attempts, cooldown {retry['cooldown']}",
+            "max attempts": queue["max_attempts"],
+            "expires": queue["expire_timeout"],
+            "lease": queue["lease_timeout"],
+            "on dead": queue["on_dead"],
+            **({} if counts is None else {
+                "pending": counts["pending"], "active": counts["retrying"], "dead": counts["exhausted"]
+            }),
+        }
+    )  # fmt: skip
+
+
+@command(_print_queue)
+async def show(api: Connection, queue: Queue, project: Project = None) -> Any:
     """Show a queue: what is said of it, and its numbers."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get(f"/queues/{path_part(queue)}")
-        print_json(found) if json else _print_queue(found)
-
-    run_conversation(_session(context, project), converse)
+    return await api.get(f"/queues/{path_part(queue)}")
 
 
-def create(
-    context: typer.Context,
+@command(new=True)
+async def create(
+    api: Connection,
     queue: Queue,
     dead_queue: DeadQueue = None,
     attempts: Attempts = None,
@@ -106,21 +110,19 @@ def create(
     external: Annotated[bool, typer.Option("--external", help="Its items are elsewhere.")] = False,
     project: Project = None,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Define a queue."""
     body = _options(dead_queue, attempts, cooldown, max_attempts, expire, lease, on_dead)
     if external:
         body["kind"] = "external"
-
-    async def converse(api: Connection) -> None:
-        made = await api.post("/queues", {"name": queue, **body, **api.with_actor()})
-        print_json(made) if json else print_line(f"queue {made['name']} is defined")
-
-    run_conversation(_session(context, project), converse, new=True)
+    made = await api.post("/queues", {"name": queue, **body, **api.with_actor()})
+    if json:
+        return made
+    print_line(f"queue {made['name']} is defined")
 
 
+@command(_print_queue)
 def update(
-    context: typer.Context,
     queue: Queue,
     dead_queue: DeadQueue = None,
     attempts: Attempts = None,
@@ -130,59 +132,78 @@ def update(
     lease: LeaseTime = None,
     on_dead: OnDead = None,
     project: Project = None,
-    json: AsJson = False,
-) -> None:
+) -> Converse:
     """Change what is said of a queue; what is decided from now on is decided by it."""
     body = _options(dead_queue, attempts, cooldown, max_attempts, expire, lease, on_dead)
     if not body:
         raise InvalidInput("say what is to change: --dead-queue, --attempts, --cooldown, --max-attempts …")
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         if "retry" in body:
             body["retry"] = (await api.get(f"/queues/{path_part(queue)}"))["retry"] | body["retry"]
-        changed = (await api.ask("PATCH", f"/queues/{path_part(queue)}", body={**body, **api.with_actor()})).json()
-        print_json(changed) if json else _print_queue(changed)
+        return (await api.ask("PATCH", f"/queues/{path_part(queue)}", body={**body, **api.with_actor()})).json()
 
-    run_conversation(_session(context, project), converse)
+    return converse
 
 
-def delete(
-    context: typer.Context,
+@command()
+async def delete(
+    api: Connection,
     queue: Queue,
     force: Annotated[bool, typer.Option("--force", help="Also if it is the dead queue of others.")] = False,
     project: Project = None,
 ) -> None:
     """Delete the definition of a queue; its items stay."""
-
-    async def converse(api: Connection) -> None:
-        await api.post(f"/queues/{path_part(queue)}/delete", {"force": force, **api.with_actor()})
-        print_line(f"queue {queue} is not defined any more")
-
-    run_conversation(_session(context, project), converse)
+    await api.post(f"/queues/{path_part(queue)}/delete", {"force": force, **api.with_actor()})
+    print_line(f"queue {queue} is not defined any more")
 
 
+@command()
 def push(
-    context: typer.Context,
     queue: Queue,
     payload: Annotated[str, typer.Argument(metavar="JSON", help="What is to be done.")],
     project: Project = None,
     json: AsJson = False,
-) -> None:
+) -> Converse:
     """Put an item into a queue."""
     try:
         value = json_module.loads(payload)
     except ValueError as problem:
         raise InvalidInput(f"the item is no JSON: {problem}") from None
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         made = await api.post(f"/queues/{path_part(queue)}/items", {"payload": value})
-        print_json(made) if json else print_line(f"pushed item {made['id'][:_SHORT]} to queue {queue}: {made['id']}")
+        if json:
+            return made
+        print_line(f"pushed item {made['id'][:_SHORT]} to queue {queue}: {made['id']}")
 
-    run_conversation(_session(context, project), converse)
+    return converse
 
 
-def items(
-    context: typer.Context,
+def _print_items(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ("item", "status", "failure_count", "came", "worker", "from", "why", "payload"),
+        [
+            (
+                each["id"],
+                each["status"],
+                each["failure_count"],
+                when(each["created_at"]),
+                each["worker_name"],
+                each["source_queue"],
+                each["last_error"] or each["reason"],
+                brief(json_module.dumps(each["payload"], ensure_ascii=False)),
+            )
+            for each in found
+        ],
+        empty="no items",
+        spare=("worker", "from", "came"),
+    )
+
+
+@command(_print_items)
+async def items(
+    api: Connection,
     queue: Queue,
     status: Annotated[
         str | None, typer.Option("--status", help="pending, active, failed, dead, completed or closed.")
@@ -190,49 +211,37 @@ def items(
     limit: Limit = 50,
     everything: Every = False,
     project: Project = None,
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """List the items of a queue in the order in which they came."""
-
-    async def converse(api: Connection) -> None:
-        path = f"/queues/{path_part(queue)}/items"
-        found = await api.list(path, {"status": status}, None if everything else limit)
-        print_json(found) if json else _print_items(found)
-        api.note_list_end(len(found))
-
-    run_conversation(_session(context, project), converse)
+    path = f"/queues/{path_part(queue)}/items"
+    return await api.list(path, {"status": status}, None if everything else limit)
 
 
-def lease(
-    context: typer.Context,
+@command()
+async def lease(
+    api: Connection,
     queue: Queue,
     worker: Annotated[str | None, typer.Option("--worker", help="In whose name.")] = None,
     limit: Limit = 1,
     seconds: Annotated[float | None, typer.Option("--seconds", help="How long the lease lasts.")] = None,
     project: Project = None,
-) -> None:
+) -> Any:
     """Take the next items, as JSON with their tokens: for shell scripts."""
-
-    async def converse(api: Connection) -> None:
-        body = {"worker": worker or api.session.user, "limit": limit, "lease_seconds": seconds}
-        given = {name: value for name, value in body.items() if value is not None}
-        print_json(await api.post(f"/queues/{path_part(queue)}/lease", given))
-
-    run_conversation(_session(context, project), converse)
+    body = {"worker": worker or api.session.user, "limit": limit, "lease_seconds": seconds}
+    given = {name: value for name, value in body.items() if value is not None}
+    return await api.post(f"/queues/{path_part(queue)}/lease", given)
 
 
-def ack(context: typer.Context, queue: Queue, item: Item, token: Token, project: Project = None) -> None:
+@command()
+async def ack(api: Connection, queue: Queue, item: Item, token: Token, project: Project = None) -> None:
     """A leased item is done."""
-
-    async def converse(api: Connection) -> None:
-        await api.post(f"{_item_path(queue, item)}/complete", {"token": token})
-        print_line(f"completed item {item[:_SHORT]} of queue {queue}")
-
-    run_conversation(_session(context, project), converse)
+    await api.post(f"{_item_path(queue, item)}/complete", {"token": token})
+    print_line(f"completed item {item[:_SHORT]} of queue {queue}")
 
 
-def fail(
-    context: typer.Context,
+@command()
+async def fail(
+    api: Connection,
     queue: Queue,
     item: Item,
     token: Token,
@@ -241,44 +250,36 @@ def fail(
     project: Project = None,
 ) -> None:
     """A leased item could not be done."""
-
-    async def converse(api: Connection) -> None:
-        body = {"token": token, "error": error, "dead": dead}
-        after = await api.post(f"{_item_path(queue, item)}/fail", body)
-        print_line(f"item {item[:_SHORT]} of queue {queue} failed: {after['status']}")
-
-    run_conversation(_session(context, project), converse)
+    body = {"token": token, "error": error, "dead": dead}
+    after = await api.post(f"{_item_path(queue, item)}/fail", body)
+    print_line(f"item {item[:_SHORT]} of queue {queue} failed: {after['status']}")
 
 
-def retry(
-    context: typer.Context,
+@command()
+async def retry(
+    api: Connection,
     queue: Queue,
     item: Item,
     reason: Reason = None,
     project: Project = None,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Have a dead or failed item leased again, with no failure counted."""
-
-    async def converse(api: Connection) -> None:
-        done = await api.post(f"{_item_path(queue, item)}/retry", api.with_actor(notes=reason))
-        print_json(done) if json else print_line(f"retried item {done['item_id'][:_SHORT]} of queue {queue}")
-
-    run_conversation(_session(context, project), converse)
+    done = await api.post(f"{_item_path(queue, item)}/retry", api.with_actor(notes=reason))
+    if json:
+        return done
+    print_line(f"retried item {done['item_id'][:_SHORT]} of queue {queue}")
 
 
-def drop(context: typer.Context, queue: Queue, item: Item, reason: Reason = None, project: Project = None) -> None:
+@command()
+async def drop(api: Connection, queue: Queue, item: Item, reason: Reason = None, project: Project = None) -> None:
     """Delete an item; its number stays, and the audit says who did it."""
-
-    async def converse(api: Connection) -> None:
-        await api.post(f"{_item_path(queue, item)}/drop", api.with_actor(notes=reason))
-        print_line(f"dropped item {item[:_SHORT]} of queue {queue}")
-
-    run_conversation(_session(context, project), converse)
+    await api.post(f"{_item_path(queue, item)}/drop", api.with_actor(notes=reason))
+    print_line(f"dropped item {item[:_SHORT]} of queue {queue}")
 
 
+@command()
 def redrive(
-    context: typer.Context,
     queue: Queue,
     item: Annotated[
         list[str] | None, typer.Option("--item", metavar="ITEM", help="Only this one; several times.")
@@ -297,7 +298,7 @@ def redrive(
     reason: Reason = None,
     project: Project = None,
     json: AsJson = False,
-) -> None:
+) -> Converse:
     """Send the items of a dead queue back to the queues that they came from."""
     from mahavishnu.model.query_text import names_in
 
@@ -307,27 +308,17 @@ def redrive(
     if sum((bool(item), everything, bool(filters))) != 1:
         raise InvalidInput("say which items: --item ITEM, --text, --dlq-reason or --where, or --all")
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         body = api.with_actor(ids=item or None, filter=filters or None, to=to, notes=reason)
         done = await api.post(f"/queues/{path_part(queue)}/redrive", body)
         if json:
-            print_json(done)
-            return
+            return done
         left = f", {done['skipped']} left: leased, or on their way" if done["skipped"] else ""
         print_line(f"{count_of(done['redriven'], 'item')} sent back{left}")
         for id, why in done["refused"].items():
             print_notice(f"{id} was not sent: {why}")
 
-    run_conversation(_session(context, project), converse)
-
-
-def _session(context: typer.Context, project: str | None) -> Session:
-    session = session_of(context)
-    if project is not None:
-        from mahavishnu.model.namespaces import require_namespace
-
-        session.namespace = require_namespace(project)
-    return session
+    return converse
 
 
 def _item_path(queue: str, item: str) -> str:
@@ -355,43 +346,3 @@ def _options(
     }
     found = {name: value for name, value in given.items() if value is not None}
     return {name: None if value == _NONE else value for name, value in found.items()}
-
-
-def _print_queue(queue: dict[str, Any]) -> None:
-    retry, counts = queue["retry"], queue.get("status_breakdown")
-    print_block(
-        {
-            "queue": queue["name"],
-            "kind": queue["kind"],
-            "dead queue": queue["dead_queue"],
-            "retry": f"{retry['attempts']} attempts, cooldown {retry['cooldown']}",
-            "max attempts": queue["max_attempts"],
-            "expires": queue["expire_timeout"],
-            "lease": queue["lease_timeout"],
-            "on dead": queue["on_dead"],
-            **({} if counts is None else {
-                "pending": counts["pending"], "active": counts["retrying"], "dead": counts["exhausted"]
-            }),
-        }
-    )  # fmt: skip
-
-
-def _print_items(found: list[dict[str, Any]]) -> None:
-    print_table(
-        ("item", "status", "failure_count", "came", "worker", "from", "why", "payload"),
-        [
-            (
-                each["id"],
-                each["status"],
-                each["failure_count"],
-                when(each["created_at"]),
-                each["worker_name"],
-                each["source_queue"],
-                each["last_error"] or each["reason"],
-                brief(json_module.dumps(each["payload"], ensure_ascii=False)),
-            )
-            for each in found
-        ],
-        empty="no items",
-        spare=("worker", "from", "came"),
-    )

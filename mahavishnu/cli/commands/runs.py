@@ -9,11 +9,12 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, run_conversation
+from mahavishnu.cli.client import Connection, path_part
+from mahavishnu.cli.command import command
 from mahavishnu.cli.letter_view import error_of, open_circuits
 from mahavishnu.cli.merge_patch import PatchFor, common_types
 from mahavishnu.cli.names import resolve_run
-from mahavishnu.cli.options import Every, Limit, Yes, confirm, session_of
+from mahavishnu.cli.options import Every, Limit, Yes, confirm
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,
@@ -50,98 +51,80 @@ _SAMPLE = 3
 _CHUNK = 50  # letters that are asked for in one request
 
 
-def list_runs(
-    context: typer.Context,
+@command(print_runs)
+async def list_runs(
+    api: Connection,
     state: Annotated[
         str | None, typer.Option("--state", help="planning, running, paused, halted, cancelled or done.")
     ] = None,
     limit: Limit = 50,
     everything: Every = False,
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """List bulk runs, newest first."""
-
-    async def converse(api: Connection) -> None:
-        runs = await api.list("/runs", {"state": state}, None if everything else limit)
-        print_json(runs) if json else print_runs(runs)
-        api.note_list_end(len(runs))
-
-    run_conversation(session_of(context), converse)
+    return await api.list("/runs", {"state": state}, None if everything else limit)
 
 
-def show(context: typer.Context, run: RunId, json: AsJson = False) -> None:
+@command()
+async def show(api: Connection, run: RunId, json: AsJson = False) -> Any:
     """Show how a run stands."""
-
-    async def converse(api: Connection) -> None:
-        found = await resolve_run(api, run)
-        if json:
-            print_json(found)
-        else:
-            print_run(found)
-            if found["state"] == "halted":
-                await _print_advice(api, found)
-
-    run_conversation(session_of(context), converse)
+    found = await resolve_run(api, run)
+    if json:
+        return found
+    print_run(found)
+    if found["state"] == "halted":
+        await _print_advice(api, found)
 
 
-def items(
-    context: typer.Context,
+@command()
+async def items(
+    api: Connection,
     run: RunId,
     state: Annotated[str | None, typer.Option("--state", help="waiting, moved, refused or gone.")] = None,
     outcome: Annotated[str | None, typer.Option("--outcome", help="succeeded, failed_again or closed.")] = None,
     limit: Limit = 200,
     everything: Every = False,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """List the letters of a run, and what became of each."""
-
-    async def converse(api: Connection) -> None:
-        asked = {"state": state, "outcome": outcome}
-        members_of = await resolve_run(api, run)
-        run_id = members_of["run_id"]
-        found = await api.list(f"/runs/{path_part(run_id)}/items", asked, None if everything else limit)
-        more = api.more
-        if json:
-            print_json(found)
-        else:
-            await _print_items(api, found, ended=members_of["state"] == "cancelled")
-        api.more = more
-        api.note_list_end(len(found))
-
-    run_conversation(session_of(context), converse)
+    asked = {"state": state, "outcome": outcome}
+    members_of = await resolve_run(api, run)
+    run_id = members_of["run_id"]
+    found = await api.list(f"/runs/{path_part(run_id)}/items", asked, None if everything else limit)
+    if json:
+        return found
+    await _print_items(api, found, ended=members_of["state"] == "cancelled")
+    api.note_list_end(len(found), found.more)
 
 
-def pause(context: typer.Context, run: RunId, reason: Reason = None, json: AsJson = False) -> None:
+@command(print_run)
+async def pause(api: Connection, run: RunId, reason: Reason = None) -> Any:
     """Hold a run up: nothing more is moved until it is resumed."""
-    _change_run(context, run, "pause", json, reason=reason)
+    return await _change_run(api, run, "pause", reason=reason)
 
 
-def resume(
-    context: typer.Context,
+@command(print_run)
+async def resume(
+    api: Connection,
     run: RunId,
     stop_percent: Annotated[
         float | None, typer.Option("--stop-percent", metavar="N", help="Halt when more than so many percent fail.")
     ] = None,
     reason: Reason = None,
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """Go on with a run that was paused or has halted."""
-    _change_run(context, run, "resume", json, reason=reason, stop_percent=stop_percent)
+    return await _change_run(api, run, "resume", reason=reason, stop_percent=stop_percent)
 
 
-def cancel(context: typer.Context, run: RunId, reason: Reason = None, json: AsJson = False) -> None:
+@command(print_run)
+async def cancel(api: Connection, run: RunId, reason: Reason = None) -> Any:
     """End a run: what it has moved stays moved, the other letters are left alone."""
-    _change_run(context, run, "cancel", json, reason=reason)
+    return await _change_run(api, run, "cancel", reason=reason)
 
 
-def watch(context: typer.Context, run: RunId, json: AsJson = False) -> None:
+@command()
+async def watch(api: Connection, run: RunId, json: AsJson = False) -> ExitCode:
     """Wait for the end of a run. The exit code is 1 unless everything was done."""
-
-    async def converse(api: Connection) -> int:
-        return await wait_for_run(api, await resolve_run(api, run), json=json)
-
-    if code := run_conversation(session_of(context), converse):
-        raise typer.Exit(code)
+    return await wait_for_run(api, await resolve_run(api, run), json=json)
 
 
 async def _print_items(api: Connection, items: list[Any], *, ended: bool = False) -> None:
@@ -200,13 +183,9 @@ async def _print_advice(api: Connection, run: Mapping[str, Any]) -> None:
     )
 
 
-def _change_run(context: typer.Context, run: str, action: str, json: bool, **body_fields: Any) -> None:
-    async def converse(api: Connection) -> None:
-        found = await resolve_run(api, run)
-        after = await api.post(f"/runs/{path_part(found['run_id'])}/{action}", api.with_actor(**body_fields))
-        print_json(after) if json else print_run(after)
-
-    run_conversation(session_of(context), converse)
+async def _change_run(api: Connection, run: str, action: str, **body_fields: Any) -> Any:
+    found = await resolve_run(api, run)
+    return await api.post(f"/runs/{path_part(found['run_id'])}/{action}", api.with_actor(**body_fields))
 
 
 # ------------------------------------------------------------------------------- bulk verbs of other commands
@@ -275,7 +254,7 @@ async def start_run(
     redrive: bool = False,
     create: bool = False,
     json: bool,
-) -> int:
+) -> ExitCode:
     """Preview a bulk run, ask, start it, and wait for its end. Returns the exit code. `patch_for`: of some types."""
     body: dict[str, Any] = {"verb": verb, "filter": dict(filters), "everything": options.everything}
     body |= {"ramp": options.waves, "max_per_second": options.max_per_second, "stop_percent": options.stop_percent}
@@ -301,7 +280,7 @@ async def start_run(
     return await wait_for_run(api, run, json=json)
 
 
-async def wait_for_run(api: Connection, run: Run, *, json: bool) -> int:
+async def wait_for_run(api: Connection, run: Run, *, json: bool) -> ExitCode:
     """Wait until a run ends, halts or is paused; work on it here if there is no server. Returns the exit code."""
     run_id = str(run["run_id"])
     ended = False

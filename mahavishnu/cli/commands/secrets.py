@@ -4,77 +4,71 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation, task_path
+from mahavishnu.cli.client import Connection, task_path
+from mahavishnu.cli.command import command
 from mahavishnu.cli.commands.letters import Namespace, Queue, Task
 from mahavishnu.cli.near_letters import NearLetters
-from mahavishnu.cli.options import Reason, session_of
+from mahavishnu.cli.options import Reason
 from mahavishnu.cli.output import AsJson, ExitCode, NotFound, count_of, print_block, print_json, print_line
 
 _LISTED = 20  # records that are named
 
 
-def reveal(
-    context: typer.Context,
+@command()
+async def reveal(
+    api: Connection,
     task: Task,
     reason: Reason = None,
     namespace: Namespace = None,
     queue: Queue = None,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Show what a letter has encrypted, in clear; the audit says who looked, and why."""
-
-    async def converse(api: Connection) -> None:
-        place = {"namespace": namespace, "queue": queue}
-        try:
-            shown = await api.post(task_path(task, "reveal"), api.with_actor(notes=reason), place)
-        except NotFound as missing:
-            raise await NearLetters(api).explain(missing, task, place) from None
-        if json:
-            print_json(shown)
-        else:
-            print_block({"task data": shown["task"], "metadata": shown["metadata"]})
-
-    run_conversation(session_of(context), converse)
+    place = {"namespace": namespace, "queue": queue}
+    try:
+        shown = await api.post(task_path(task, "reveal"), api.with_actor(notes=reason), place)
+    except NotFound as missing:
+        raise await NearLetters(api).explain(missing, task, place) from None
+    if json:
+        return shown
+    print_block({"task data": shown["task"], "metadata": shown["metadata"]})
 
 
-def encrypt(
-    context: typer.Context,
+@command()
+async def encrypt(
+    api: Connection,
     apply: Annotated[bool, typer.Option("--apply", help="Encrypt; without it nothing is changed.")] = False,
     json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Encrypt stored letters and tracked tasks by the newest key: those in clear, and those of an older one; only say
     how many without --apply. It can be interrupted and begun again.
     """
-
-    async def converse(api: Connection) -> bool:
-        looked_at, changed, failed, after = 0, 0, dict[str, str](), None
-        while True:
-            lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, after=after))
-            looked_at, changed = looked_at + lot["looked_at"], changed + lot["changed"]
-            failed, after, unreached = {**failed, **lot["failed"]}, lot["next"], lot["out_of_reach"]
-            if after is None:
-                break
-        if json:
-            print_json({"looked_at": looked_at, "changed": changed, "failed": failed, "out_of_reach": unreached})
-            return bool(failed)
-        for key, why in [*failed.items()][:_LISTED]:
-            print_line(f"{key}: {why}")
-        if len(failed) > _LISTED:
-            print_line(f"{len(failed) - _LISTED} more cannot be encrypted anew; --json names them all")
-        what = "encrypted by the newest key" if apply else "would be encrypted by the newest key; --apply does it"
-        print_line(f"{count_of(changed, 'record')} of {looked_at} {what}")
-        for each in unreached:
-            print_line(f"not looked at: {each}")
-        if apply:
-            print_line("before an old key is removed, `mahavishnu dlq encrypt` has to find nothing any more")
-        return bool(failed)
-
-    if run_conversation(session_of(context), converse):
-        raise typer.Exit(ExitCode.FAILED)
+    looked_at, changed, failed, after = 0, 0, dict[str, str](), None
+    while True:
+        lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, after=after))
+        looked_at, changed = looked_at + lot["looked_at"], changed + lot["changed"]
+        failed, after, unreached = {**failed, **lot["failed"]}, lot["next"], lot["out_of_reach"]
+        if after is None:
+            break
+    code = ExitCode.FAILED if failed else ExitCode.DONE
+    if json:
+        print_json({"looked_at": looked_at, "changed": changed, "failed": failed, "out_of_reach": unreached})
+        return code
+    for key, why in [*failed.items()][:_LISTED]:
+        print_line(f"{key}: {why}")
+    if len(failed) > _LISTED:
+        print_line(f"{len(failed) - _LISTED} more cannot be encrypted anew; --json names them all")
+    what = "encrypted by the newest key" if apply else "would be encrypted by the newest key; --apply does it"
+    print_line(f"{count_of(changed, 'record')} of {looked_at} {what}")
+    for each in unreached:
+        print_line(f"not looked at: {each}")
+    if apply:
+        print_line("before an old key is removed, `mahavishnu dlq encrypt` has to find nothing any more")
+    return code
 
 
 def new_key() -> None:

@@ -6,48 +6,47 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, run_conversation
+from mahavishnu.cli.client import Connection, path_part
+from mahavishnu.cli.command import command
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, Texts, session_of
-from mahavishnu.cli.output import AsJson, brief, print_block, print_json, print_line, print_notice, print_table
+from mahavishnu.cli.options import Every, Limit, Reason, Texts
+from mahavishnu.cli.output import AsJson, brief, print_block, print_line, print_notice, print_table
 from mahavishnu.cli.times import when
 
 Task: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="The id of the lifecycle task, as list shows it.")]
 
 
-def list_tasks(
-    context: typer.Context,
+def _print_tasks(found: list[dict[str, Any]]) -> None:
+    whose = namespace_column(found)
+    print_table(
+        ("task", *whose, "name", "state", "since", "step", "worker"),
+        [
+            (
+                each["task_id"],
+                *(each[name] for name in whose),
+                each["name"],
+                each["state"],
+                when(each["state_entered_at"]),
+                ", ".join(step["name"] for step in each["steps"] if step["state"] == "in_progress"),
+                each["processor"],
+            )
+            for each in found
+        ],
+        empty="nothing is tracked now: @app.workflow(track=True) tracks a workflow, --state all lists what has ended",
+        spare=("worker",),
+    )
+
+
+@command(_print_tasks)
+async def list_tasks(
+    api: Connection,
     state: Annotated[Texts, typer.Option("--state", help="Of this state, or of several; all: of every state.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of this workflow.")] = None,
     limit: Limit = 50,
     everything: Every = False,
-    json: AsJson = False,
-) -> None:
+) -> Any:
     """List lifecycle tasks that have not ended, or those of some states, newest first."""
-
-    async def converse(api: Connection) -> None:
-        params = {"state": state, "name": name}
-        found = await api.list("/tasks", params, None if everything else limit)
-        if json:
-            print_json(found)
-        else:
-            _print_tasks(found)
-        api.note_list_end(len(found))
-
-    run_conversation(session_of(context), converse)
-
-
-def show(context: typer.Context, task: Task, json: AsJson = False) -> None:
-    """Show a lifecycle task: its steps, and every move."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get(f"/tasks/{path_part(task)}")
-        if json:
-            print_json(found)
-            return
-        print_task(found)
-
-    run_conversation(session_of(context), converse)
+    return await api.list("/tasks", {"state": state, "name": name}, None if everything else limit)
 
 
 def print_task(found: dict[str, Any]) -> None:
@@ -91,71 +90,49 @@ def print_task(found: dict[str, Any]) -> None:
     )
 
 
-def move(context: typer.Context, task: Task, reason: Reason = None, json: AsJson = False) -> None:
+@command(print_task)
+async def show(api: Connection, task: Task) -> Any:
+    """Show a lifecycle task: its steps, and every move."""
+    return await api.get(f"/tasks/{path_part(task)}")
+
+
+@command()
+async def move(api: Connection, task: Task, reason: Reason = None, json: AsJson = False) -> Any:
     """Move a lifecycle task to the dead-letter queue: it is in error then, and has a letter."""
-
-    async def converse(api: Connection) -> None:
-        done = await api.post(f"/tasks/{path_part(task)}/move", api.with_actor(notes=reason))
-        if json:
-            print_json(done)
-        elif done["created"]:
-            print_line(f"task {task} is in error, it was {done['original_state']}: its letter is {done['task_id']}")
-        else:
-            print_line(f"task {task} has a letter already: {done['task_id']}")
-
-    run_conversation(session_of(context), converse)
+    done = await api.post(f"/tasks/{path_part(task)}/move", api.with_actor(notes=reason))
+    if json:
+        return done
+    if done["created"]:
+        print_line(f"task {task} is in error, it was {done['original_state']}: its letter is {done['task_id']}")
+    else:
+        print_line(f"task {task} has a letter already: {done['task_id']}")
 
 
-def detect(
-    context: typer.Context,
+@command()
+async def detect(
+    api: Connection,
     apply: Annotated[bool, typer.Option("--apply", help="Hand them over; without it nothing is changed.")] = False,
     limit: Limit = 100,
     json: AsJson = False,
-) -> None:
+) -> Any:
     """Find lifecycle tasks that hang; without --apply only say what would become of them."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.post("/tasks/detect", api.with_actor(dry_run=not apply, batch_size=limit))
-        if json:
-            print_json(found)
-            return
-        print_table(
-            ("task", "name", "state", "minutes in it", "allowed", "what"),
-            [
-                (
-                    each["task_uuid"],
-                    each["task_name"],
-                    each["current_state"],
-                    each["time_in_state_minutes"],
-                    each["staleness_threshold_minutes"],
-                    each["action_taken"].replace("_", " "),
-                )
-                for each in found
-            ],
-            empty="no lifecycle task is stale",
-        )
-        if found and not apply:
-            print_notice("nothing was changed: --apply does it")
-
-    run_conversation(session_of(context), converse)
-
-
-def _print_tasks(found: list[dict[str, Any]]) -> None:
-    whose = namespace_column(found)
+    found = await api.post("/tasks/detect", api.with_actor(dry_run=not apply, batch_size=limit))
+    if json:
+        return found
     print_table(
-        ("task", *whose, "name", "state", "since", "step", "worker"),
+        ("task", "name", "state", "minutes in it", "allowed", "what"),
         [
             (
-                each["task_id"],
-                *(each[name] for name in whose),
-                each["name"],
-                each["state"],
-                when(each["state_entered_at"]),
-                ", ".join(step["name"] for step in each["steps"] if step["state"] == "in_progress"),
-                each["processor"],
+                each["task_uuid"],
+                each["task_name"],
+                each["current_state"],
+                each["time_in_state_minutes"],
+                each["staleness_threshold_minutes"],
+                each["action_taken"].replace("_", " "),
             )
             for each in found
         ],
-        empty="nothing is tracked now: @app.workflow(track=True) tracks a workflow, --state all lists what has ended",
-        spare=("worker",),
+        empty="no lifecycle task is stale",
     )
+    if found and not apply:
+        print_notice("nothing was changed: --apply does it")

@@ -19,8 +19,9 @@ import msgspec
 import typer
 
 from mahavishnu.cli.client import Connection, TooLarge, run_conversation
+from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.names import resolve_filter
-from mahavishnu.cli.options import Filters, expand_options, session_of
+from mahavishnu.cli.options import Filters, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,
@@ -49,14 +50,13 @@ _WORDS = {
 }
 
 
-@expand_options
+@command()
 def export(
-    context: typer.Context,
     chosen: Filters,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, instead of to stdout.")
     ] = None,
-) -> None:
+) -> Converse:
     """Write letters as lines of JSON, which import reads. Without a filter, all of them."""
     chosen.api_filter()  # raises what is wrong with it before anything is opened
 
@@ -72,7 +72,7 @@ def export(
                         _print_progress(count)
         _print_progress(count, last=True)
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
 @contextmanager

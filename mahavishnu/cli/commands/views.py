@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from mahavishnu.cli.client import Connection, path_part, run_conversation
-from mahavishnu.cli.options import session_of
-from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_json, print_line, print_table
+from mahavishnu.cli.client import Connection, path_part
+from mahavishnu.cli.command import Converse, command
+from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_table
 from mahavishnu.cli.times import when
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The view's name.")]
 
 
-def list_views(context: typer.Context, json: AsJson = False) -> None:
+@command()
+async def list_views(api: Connection, json: AsJson = False) -> Any:
     """List the saved views."""
-
-    async def converse(api: Connection) -> None:
-        found = await api.get("/views")
-        if json:
-            print_json(found)
-            return
-        rows = [(each["name"], each["text"], each["sort"], each["saved_by"], when(each["saved_at"])) for each in found]
-        columns = ("view", "query", "sort", "saved by", "saved")
-        print_table(columns, rows, empty="no views are saved", texts=("view", "query"))
-
-    run_conversation(session_of(context), converse)
+    found = await api.get("/views")
+    if json:
+        return found
+    rows = [(each["name"], each["text"], each["sort"], each["saved_by"], when(each["saved_at"])) for each in found]
+    columns = ("view", "query", "sort", "saved by", "saved")
+    print_table(columns, rows, empty="no views are saved", texts=("view", "query"))
 
 
+@command()
 def save(
-    context: typer.Context,
     name: Name,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'adapter:orders age>2h'.")],
     sort: Annotated[str, typer.Option("--sort", help="newest, oldest, updated, due or priority.")] = "newest",
     place: Annotated[int, typer.Option("--place", metavar="N", help="Where it stands in the list.")] = 0,
     new: Annotated[bool, typer.Option("--new", help="Refuse a name that is taken.")] = False,
     json: AsJson = False,
-) -> None:
+) -> Converse:
     """Save a query under a name, in the place of what has the name."""
     from mahavishnu.model.query_text import names_in
 
     names_in(query)  # raises what is wrong with it, and shows where
 
-    async def converse(api: Connection) -> None:
+    async def converse(api: Connection) -> Any:
         if new:
             try:
                 taken = await api.get(f"/views/{path_part(name)}")
@@ -52,17 +48,18 @@ def save(
             else:
                 raise Conflict(f"view {name!r} was saved by {taken['saved_by']}")
         saved = await api.post(f"/views/{path_part(name)}", api.with_actor(text=query, sort=sort, place=place))
-        print_json(saved) if json else print_line(f"{saved['name']}: {saved['text']}")
+        if json:
+            return saved
+        print_line(f"{saved['name']}: {saved['text']}")
 
-    run_conversation(session_of(context), converse)
+    return converse
 
 
-def delete(context: typer.Context, name: Name, json: AsJson = False) -> None:
+@command()
+async def delete(api: Connection, name: Name, json: AsJson = False) -> Any:
     """Delete a view."""
-
-    async def converse(api: Connection) -> None:
-        path = f"/views/{path_part(name)}"
-        gone = (await api.ask("DELETE", path, body=api.with_actor())).json()
-        print_json(gone) if json else print_line(f"{gone['name']} is deleted; it was: {gone['text']}")
-
-    run_conversation(session_of(context), converse)
+    path = f"/views/{path_part(name)}"
+    gone = (await api.ask("DELETE", path, body=api.with_actor())).json()
+    if json:
+        return gone
+    print_line(f"{gone['name']} is deleted; it was: {gone['text']}")

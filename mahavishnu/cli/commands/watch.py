@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection, run_conversation
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import command
 from mahavishnu.cli.letter_view import error_of, state_of
-from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import AsJson, escape_controls, moment, print_json, print_line, short
 from mahavishnu.model.clock import SystemClock
 
@@ -23,30 +23,27 @@ _STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhau
 Event = tuple[str, dict[str, Any]]
 
 
-def watch(
-    context: typer.Context,
+@command()
+async def watch(
+    api: Connection,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after so many seconds.")] = None,
     lines: Annotated[int | None, typer.Option("--lines", min=1, help="End after so many lines.")] = None,
     json: AsJson = False,
 ) -> None:
     """Watch letters, runs and groups change. Ctrl-C ends it."""
-
-    async def converse(api: Connection) -> None:
-        table = sys.stdout.isatty() and not json and lines is None
-        watching = asyncio.ensure_future(_show_table(api) if table else _print_events(api, lines, json))
-        ending = asyncio.ensure_future(SystemClock().sleep(seconds if seconds is not None else 10.0**9))
-        try:
-            await asyncio.wait({watching, ending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending.cancel()
-            if not watching.done():
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
-        if watching.done() and not watching.cancelled():
-            watching.result()
-
-    run_conversation(session_of(context), converse)
+    table = sys.stdout.isatty() and not json and lines is None
+    watching = asyncio.ensure_future(_show_table(api) if table else _print_events(api, lines, json))
+    ending = asyncio.ensure_future(SystemClock().sleep(seconds if seconds is not None else 10.0**9))
+    try:
+        await asyncio.wait({watching, ending}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ending.cancel()
+        if not watching.done():
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+    if watching.done() and not watching.cancelled():
+        watching.result()
 
 
 async def _print_events(api: Connection, most: int | None, json: bool) -> None:

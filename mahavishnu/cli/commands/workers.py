@@ -5,41 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import typer
-
-from mahavishnu.cli.client import Connection, run_conversation
-from mahavishnu.cli.options import session_of
-from mahavishnu.cli.output import AsJson, print_json, print_table
+from mahavishnu.cli.client import Connection
+from mahavishnu.cli.command import command
+from mahavishnu.cli.output import AsJson, print_table
 from mahavishnu.cli.times import when
 
 
-def list_workers(context: typer.Context, json: AsJson = False) -> None:
+@command()
+async def list_workers(api: Connection, json: AsJson = False) -> Any:
     """List the live workers: what each can run, what it holds, and when it gave its last sign of life."""
-
-    async def converse(api: Connection) -> None:
-        workers = await api.get("/workers")
-        if json:
-            print_json(workers)
-            return
-        print_table(
-            ("worker", "state", "last seen", "started", "holds", "queues", "runs"),
-            [
-                (
-                    each["name"],
-                    _state(each),
-                    when(each["seen_at"]),
-                    when(each["started_at"]),
-                    each["held"],
-                    ", ".join(each["queues"]) if each["queues"] else "all",
-                    _runs(each),
-                )
-                for each in workers
-            ],
-            empty="no worker lives: start one (mahavishnu worker --app MODULE:NAME)",
-            spare=("queues", "started"),
-        )
-
-    run_conversation(session_of(context), converse)
+    workers = await api.get("/workers")
+    if json:
+        return workers
+    print_table(
+        ("worker", "state", "last seen", "started", "holds", "queues", "runs"),
+        [
+            (
+                each["name"],
+                _state(each),
+                when(each["seen_at"]),
+                when(each["started_at"]),
+                each["held"],
+                ", ".join(each["queues"]) if each["queues"] else "all",
+                _runs(each),
+            )
+            for each in workers
+        ],
+        empty="no worker lives: start one (mahavishnu worker --app MODULE:NAME)",
+        spare=("queues", "started"),
+    )
 
 
 def _state(worker: Mapping[str, Any]) -> str:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
 from mahavishnu.core.config.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
 FILE = Path("settings/mahavishnu.yaml")
 QUEUE_FOLDER = "queues"  # beside the settings file
@@ -34,7 +32,6 @@ _NO_SETTING = re.compile(
     r"MAHAVISHNU_(SETTINGS|TOKEN|USER|OPENSEARCH_(CACHE|MAVEN_ARGS)|TEST_\w+"
     r"|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))"
 )
-_QUOTE = "a value that begins with * & or ! has to be put in quotes"
 
 
 class SettingsError(InvalidInput):
@@ -125,7 +122,7 @@ def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[
         problems += [f"{file.label}: there is no such file"] if file.required else []
     except OSError as problem:
         problems.append(f"{file.label}: cannot be read: {problem.strerror}")
-    except _FormError as problem:
+    except FormError as problem:
         problems.append(f"{file.label}:{problem}")
     from_queues, more = read_queue_files(file)
     from_file, problems = _overlay(from_queues, from_file), [*problems, *more]
@@ -156,7 +153,7 @@ def read_queue_files(file: SettingsFile) -> tuple[Values, list[str]]:
             values = _parse(path.read_bytes(), label) or {(): SourcedValue({}, label)}
         except OSError as problem:
             problems.append(f"{label}: cannot be read: {problem.strerror}")
-        except _FormError as problem:
+        except FormError as problem:
             problems.append(f"{label}:{problem}")
         else:
             found |= {("queues", path.stem, *keys): value for keys, value in values.items()}
@@ -239,72 +236,14 @@ def _is_structured(schema: Schema) -> bool:
 # --- the YAML file
 
 
-class _FormError(Exception):
+class FormError(Exception):
     """A fault in the form of the file, with its line. It quotes no value, which might be a password."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"{line}: {reason}")
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses keys that are no text, and keys that are given twice: YAML would silently take the last."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)
-        first: dict[str, int] = {}
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _FormError(_line(key), "has a key that is no text")
-            if key.value in first:
-                raise _FormError(_line(key), f"{key.value!r} is given twice, first in line {first[key.value]}")
-            first[key.value] = _line(key)
-        return node
-
-
 def _parse(content: bytes, label: str) -> Values:
-    try:
-        text = content.decode("utf-8-sig")
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            raise _FormError(_line(node), "must be a list of `key: value` lines")
-        if is_too_large(node):
-            raise _FormError(_line(node), f"means more than {MOST_NODES} values, by its aliases")
-        return dict(_values_in(loader, node, label))
-    except UnicodeDecodeError as problem:
-        line, reason = content.count(b"\n", 0, problem.start) + 1, "is not UTF-8"
-    except yaml.reader.ReaderError as problem:
-        line, reason = text.count("\n", 0, problem.position) + 1, "holds a character that YAML does not allow"
-    except yaml.MarkedYAMLError as problem:
-        mark = problem.problem_mark or problem.context_mark
-        line, reason = mark.line + 1 if mark else 1, f"is not valid YAML: {_reason(problem)}"
-    except RecursionError:
-        line, reason = 1, "is nested too deeply, or contains itself"
-    raise _FormError(line, reason)
+    from mahavishnu.core.config.yaml_file import parse_yaml  # with yaml: only where there is a file
 
-
-def _values_in(
-    loader: yaml.SafeLoader, node: yaml.MappingNode, label: str, above: Keys = ()
-) -> Iterator[tuple[Keys, SourcedValue]]:
-    for key, value in node.value:
-        keys = (*above, key.value)
-        if isinstance(value, yaml.MappingNode) and value.value:
-            yield from _values_in(loader, value, label, keys)
-            continue
-        try:
-            yield keys, SourcedValue(loader.construct_object(value, deep=True), f"{label}:{_line(key)}")
-        except ValueError:  # 2026-02-31 looks like a date; the error would quote it
-            raise _FormError(_line(key), f"{key.value} cannot be read; put the value in quotes") from None
-
-
-def _reason(problem: yaml.MarkedYAMLError) -> str:
-    reason = problem.problem or "it cannot be understood"
-    if any(word in reason for word in ("alias", "anchor", "tag")):  # these quote what may be a value
-        return _QUOTE
-    return f"{reason} ({problem.context})" if problem.context else reason
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+    return parse_yaml(content, label)

@@ -10,6 +10,7 @@ import pytest
 from mahavishnu.api import create_app
 from mahavishnu.api.local import LocalApi
 from mahavishnu.api.middleware import App
+from mahavishnu.api.routes import ROUTES
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock, make_letter
 from tests.unit.api.conftest import URL
@@ -76,3 +77,9 @@ async def test_both_apps_give_the_same_response(method: str, path: str, json: An
 
     assert (local.status_code, local.text) == (served.status_code, served.text)
     assert [local.headers.get(name) for name in HEADERS] == [served.headers.get(name) for name in HEADERS]
+
+
+def test_every_route_stands_below_the_resource_that_the_table_says() -> None:
+    for routes in ROUTES:
+        for route in routes.router.routes:
+            assert route.path.split("/")[1] == routes.resource, route

@@ -173,8 +173,12 @@ def test_values_as_people_read_them(value: object, text: str) -> None:
 
 def test_the_help_says_of_each_command_what_the_command_says_of_itself() -> None:
     root = typer.main.get_command(app.app)
-    for name, source in app.COMMANDS.items():
-        assert root.commands[name].get_short_help_str(limit=200) == source.help, name  # type: ignore[attr-defined]
+    for group in app.GROUPS:
+        assert root.commands[group.name].get_short_help_str(limit=200) == group.help  # type: ignore[attr-defined]
+
+
+def test_every_command_belongs_to_a_group() -> None:
+    assert {each.group for each in app.COMMANDS} <= {each.name for each in app.GROUPS}
 
 
 def test_the_help_lists_one_verb_for_each_purpose(run: Run) -> None:

@@ -145,7 +145,16 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
         (["--help"], {"asyncio", "pydantic", "rich", "sqlite3", "starlette", "mahavishnu.cli.client"}),
         (
             ["dlq", "--store", "sqlite:///letters.db", "list"],
-            {"fastapi", "httpx", "opensearchpy", "rich", "uvicorn", "mahavishnu.api.app", "mahavishnu.api.routes.runs"}
+            {
+                "fastapi",
+                "httpx",
+                "opensearchpy",
+                "rich",
+                "uvicorn",
+                "yaml",
+                "mahavishnu.api.app",
+                "mahavishnu.api.routes.runs",
+            }
             | {f"mahavishnu.cli.commands.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
             | {"mahavishnu.adapters.arguments", "mahavishnu.adapters.hints", "mahavishnu.model.typed_edit"}
             | {"mahavishnu.model.typed_json", "mahavishnu.model.value_kinds"},
