@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mahavishnu"
 GLOSSARY = ROOT / "docs" / "glossary.md"
-LONGEST_MODULE = 400
+LONGEST_MODULE = 600
 MAY_BE_LONGER = {"model/lifecycle.py"}  # one table and one function for each move: apart they would say less
 # Whose classes are the words of the project. Elsewhere they serve one surface or one database.
 DOMAIN = ("model", "engine", "bulk", "adapters", "core/queue", "core/*.py", "stores/*.py", "classify/*.py")
