@@ -127,9 +127,10 @@ async def letter_contrasts(
 
 async def _sample(context: QueueContext, where: tuple[Condition, ...], most: int) -> _Sample:
     query = Query(where, NEWEST_FIRST, most)
-    page, tally = await asyncio.gather(
-        reads.page(context.letters, query, None, 0, SAMPLE_BYTES), context.letters.tally(query)
-    )
+    page = await reads.page(context.letters, query, None, 0, SAMPLE_BYTES)
+    if page.next is None:
+        return _Sample(page.items, len(page.items) + len(page.corrupt), page.degraded)
+    tally = await context.letters.tally(query)
     return _Sample(page.items, tally.total.count, page.degraded or tally.degraded)
 
 
