@@ -120,8 +120,12 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     """The start page."""
     await dlq.open()
     console = console_of(request)
-    groups, workers, runs, stale, others = parts = await asyncio.gather(
-        *(console.read(request, dlq, read) for read in (read_groups, read_workers, read_runs, read_stale, _read_others))
+    groups, workers, runs, stale, others = await asyncio.gather(
+        console.read(request, dlq, read_groups),
+        console.read(request, dlq, read_workers),
+        console.read(request, dlq, read_runs),
+        console.read(request, dlq, read_stale),
+        console.read(request, dlq, _read_others),
     )
     view = replace(
         others.value,
@@ -133,8 +137,7 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     )
     if console.first_fix is not None and view.groups is not None and dlq.namespace == console.namespace:
         view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
-    newest: Recent[Any] = max(parts, key=lambda part: part.began)  # its texts are those that show all parts
-    recent = replace(newest, at=min(part.at for part in parts))
+    recent = groups.beside(workers, runs, stale, others)
     return await show(request, "overview.html", view, recent=recent)
 
 

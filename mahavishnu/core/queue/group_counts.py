@@ -131,7 +131,7 @@ async def count_groups(
     }
     ungrouped = open_ones.get(None, Cell()).count
     waits = sum(cell.count for cell in for_people.values())
-    degraded = next((each.degraded for each in (still_open, *ended, former, lately, waiting) if each.degraded), None)
+    degraded = _first_degraded([still_open, *ended, former, waiting]) or lately.degraded
     return GroupCounts(groups, ungrouped, waits, degraded, lately.hours)
 
 

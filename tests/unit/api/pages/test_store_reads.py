@@ -57,7 +57,8 @@ async def api(reads: Reads) -> AsyncIterator[ApiHarness]:
 
 
 def console_of(api: ApiHarness) -> Console:
-    console: Any = api.client._transport.app.state.console  # type: ignore[attr-defined]
+    transport: Any = api.client._transport
+    console: Console = transport.app.state.console
     return console
 
 
