@@ -151,7 +151,7 @@ class BulkRuns:
         The counts of a run that is being worked on may be some seconds old.
         """
         await self._context.open()
-        states = (state,) if isinstance(state, str) else tuple(state or ())
+        states: list[Any] = [*state] if isinstance(state, Iterable) and not isinstance(state, str) else [state]
         where = () if state is None else (Is("state", tuple(_member(RunState, each, "state") for each in states)),)
         query = Query(where, (Sort("created_at", descending=True), Sort("run_id", descending=True)), limit)
         page = await self._store.runs.find(query, _cursor(after))

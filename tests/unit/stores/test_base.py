@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.errors import InvalidQuery, StoreUnavailable
 from mahavishnu.model.worker import Worker
-from mahavishnu.stores.base import get_one, write_one, write_with_retry
+from mahavishnu.stores.base import MOST_BUCKETS, Buckets, get_one, write_one, write_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryCollection, MemoryStore
 
@@ -85,3 +86,21 @@ async def test_races_that_are_lost_all_the_time_are_an_outage(workers: MemoryCol
 
     with pytest.raises(StoreUnavailable, match="worker 'w' was changed by others 7 times in a row"):
         await write_with_retry(workers, "w", change, what="worker", tries=7)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": 0},
+        {"count": MOST_BUCKETS + 1},
+        {"count": True},
+        {"interval": timedelta()},
+        {"interval": timedelta(hours=-1)},
+        {"interval": timedelta(microseconds=1500)},
+        {"start": NOON.replace(tzinfo=None)},
+        {"start": datetime.max.replace(tzinfo=UTC)},
+    ],
+)
+def test_buckets_that_no_store_can_fill_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuery):
+        Buckets(**{"field": "started_at", "start": NOON, "interval": timedelta(hours=1), "count": 2, **wrong})
