@@ -136,7 +136,7 @@ async def count_groups(
 
 
 async def _tally_letters(records: Collection[DeadLetter], only: str | None) -> Sequence[Tally]:
-    """The open letters, then the closed ones that have numbers, which no sum of the ledger counts."""
+    """Count the open letters, then the closed ones that have numbers, which no sum of the ledger counts."""
     if only is None:
         return await asyncio.gather(
             records.tally(Query((_OPEN,)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
@@ -235,7 +235,7 @@ async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, Gr
 
 
 async def _break_down(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> Tally:
-    """The open letters by group, and by what a `GroupView` breaks them down by."""
+    """Count the open letters by group and by all that a `GroupView` breaks them down by."""
     names = tuple(name for name, count in counts.items() if count.open)
     if not names:
         return Tally({})

@@ -86,7 +86,7 @@ def group(kind: Kind[Any], by: Sequence[str], key: Mapping[str, Any]) -> tuple[A
 
 
 def histogram(kind: Kind[Any], layout: Layout, query: Query, buckets: Buckets) -> dict[str, Any]:
-    """The body of a search for the counts of a histogram."""
+    """Return the body of a search for the counts of a histogram."""
     start, end = _milliseconds(buckets.start), _milliseconds(buckets.end)
     dates = {
         "field": buckets.field,
@@ -101,7 +101,7 @@ def histogram(kind: Kind[Any], layout: Layout, query: Query, buckets: Buckets) -
 
 
 def read_histogram(buckets: Buckets, answer: Mapping[str, Any]) -> Histogram:
-    """The counts of each bucket; what is in none of the answer is later."""
+    """Return the counts of an answer; records that are in none of its buckets are later."""
     start = _milliseconds(buckets.start)
     found = [
         ((each["key"] - start) // buckets.step, each["doc_count"])

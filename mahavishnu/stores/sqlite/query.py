@@ -149,7 +149,7 @@ def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str
 
 
 def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
-    """The number of each bucket that has rows, as `Buckets.fill` takes it, and how many it has."""
+    """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
     where = _all([_estimated(table, each) for each in buckets.narrow(query).where])
     number = f"({quote(buckets.field)} - ?) / ?"
     text = f"SELECT {number}, count(*) FROM {table.name} WHERE {where.text} GROUP BY 1"
