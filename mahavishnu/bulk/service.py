@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -140,11 +140,19 @@ class BulkRuns:
         return await self._with_current_counts(await self._store.get(run_id))
 
     async def list(
-        self, state: RunState | str | None = None, *, limit: int = 50, after: Cursor | str | None = None
+        self,
+        state: RunState | str | Iterable[RunState | str] | None = None,
+        *,
+        limit: int = 50,
+        after: Cursor | str | None = None,
     ) -> Page[BulkRun]:
-        """Runs, newest first. The counts of a run that is being worked on may be some seconds old."""
+        """List the runs in one of these states, or all, newest first.
+
+        The counts of a run that is being worked on may be some seconds old.
+        """
         await self._context.open()
-        where = () if state is None else (Is("state", (_member(RunState, state, "state"),)),)
+        states: list[Any] = [*state] if isinstance(state, Iterable) and not isinstance(state, str) else [state]
+        where = () if state is None else (Is("state", tuple(_member(RunState, each, "state") for each in states)),)
         query = Query(where, (Sort("created_at", descending=True), Sort("run_id", descending=True)), limit)
         page = await self._store.runs.find(query, _cursor(after))
         return replace(page, items=[run for run in page.items if self._store.sees(run)])

@@ -12,7 +12,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace, without_waiting_items
 from mahavishnu.model.permissions import Scope, without_payload_search
 from mahavishnu.model.query import Between, Condition, Is, Not, Query
-from mahavishnu.stores.base import Collection, Cursor, Page, Result, Tally
+from mahavishnu.stores.base import Buckets, Collection, Cursor, Histogram, Page, Result, Tally
 from mahavishnu.stores.kind import T
 
 SCOPED_FIELDS = frozenset({"namespace", "queue", "adapter"})
@@ -58,6 +58,9 @@ class NamespaceRecords(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         return await self.records.tally(self._meant(query), by, sums=sums, spans=spans)
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        return await self.records.histogram(self._meant(query), buckets)
 
     def _meant(self, query: Query) -> Query:
         if self.failed_only:
@@ -110,6 +113,9 @@ class VisibleLetters:
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         return await self.counted.tally(without_deleted(self._allowed(query)), by, sums=sums, spans=spans)
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        return await self.counted.histogram(without_deleted(self._allowed(query)), buckets)
 
     def _allowed(self, query: Query) -> Query:
         return query if self.payloads else without_payload_search(query)

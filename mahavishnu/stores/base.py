@@ -2,7 +2,7 @@
 
 A store is a map from keys to records in which every write is a compare-and-set. It knows no rules: those are pure
 functions in `mahavishnu.model`. It only knows *create if absent*, *replace if unchanged*, *remove if unchanged*, *get*,
-*find* and *tally*, for any `Kind` of record.
+*find*, *tally* and *histogram*, for any `Kind` of record.
 """
 
 from __future__ import annotations
@@ -10,25 +10,42 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias
 
-from mahavishnu.model.errors import InvalidQuery, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.clock import instant
+from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.kind import Kind, T
 
-__all__ = ["Cell", "Collection", "Cursor", "Health", "Kind", "Page", "Result", "Store", "T", "Tally", "Version"]
+__all__ = [
+    "Buckets",
+    "Cell",
+    "Collection",
+    "Cursor",
+    "Health",
+    "Histogram",
+    "Kind",
+    "Page",
+    "Result",
+    "Store",
+    "T",
+    "Tally",
+    "Version",
+]
 
 Result: TypeAlias = "T | StoreError | None"
 
 
 CURRENT = ""
+MOST_BUCKETS = 10_000  # of one histogram
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,67 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Buckets:
+    """Equal intervals for the instants of a DATE field, one after the other from `start`, which is cut to milliseconds.
+
+    A bucket includes its start and excludes its end. With `open_end` the last one includes all later instants.
+    Raises InvalidQuery for an interval that is not a positive number of milliseconds, and for too many buckets.
+    """
+
+    field: str
+    start: datetime
+    interval: timedelta
+    count: int
+    open_end: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.count) is not int or not 1 <= self.count <= MOST_BUCKETS:
+            raise InvalidQuery(f"a histogram has 1 to {MOST_BUCKETS} buckets, not {self.count!r:.80}")
+        if self.interval < _MILLISECOND or self.interval % _MILLISECOND:
+            raise InvalidQuery(f"the interval of a histogram is in whole milliseconds, not {self.interval!r:.80}")
+        try:
+            object.__setattr__(self, "start", instant(self.start))
+            _ = self.end
+        except (InvalidInput, OverflowError) as problem:
+            raise InvalidQuery(f"a histogram cannot have these buckets: {problem}") from None
+
+    @property
+    def end(self) -> datetime:
+        """The end of the last bucket."""
+        return self.start + self.interval * self.count
+
+    @property
+    def step(self) -> int:
+        """The milliseconds of one bucket."""
+        return self.interval // _MILLISECOND
+
+    def narrow(self, query: Query) -> Query:
+        """Return the query for those of its records that are in a bucket."""
+        inside = Between(self.field, at_least=self.start, below=None if self.open_end else self.end)
+        return replace(query, where=(*query.where, inside))
+
+    def fill(self, found: Iterable[tuple[int, int]]) -> Histogram:
+        """Return the histogram of (number of a bucket, count) pairs; numbers past the last bucket count there."""
+        counts = [0] * self.count
+        for number, count in found:
+            counts[min(number, self.count - 1)] += count
+        return Histogram(tuple(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The count of records in each bucket, the earliest first, also where it is zero."""
+
+    counts: tuple[int, ...]
+    degraded: str | None = None
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Return the sums over both, which have the same buckets."""
+        counts = zip(self.counts, other.counts, strict=True)
+        return Histogram(tuple(map(sum, counts)), self.degraded or other.degraded)
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How a store is: `ok`, `degraded` (works, but not with everything) or `down`, and why, in words.
 
@@ -201,6 +279,14 @@ class Collection(Protocol[T]):
         """
         ...
 
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        """Count what the query means by time, in one request: a number for each bucket, zeros included.
+
+        A record outside all buckets, or without a value in the field, is not counted; one that cannot be read is.
+        Anything but a DATE field raises InvalidQuery. Sort and limit of the query do not matter.
+        """
+        ...
+
 
 class Store(Protocol):
     """Collections of records, one for each kind. Use it as an async context manager, or open and close it."""
@@ -259,7 +345,7 @@ def is_home_away(store: Store) -> bool:
 
 
 def finds_are_current(store: Store) -> bool:
-    """Whether `find` and `tally` see what others have written at once, as `get` does.
+    """Whether `find`, `tally` and `histogram` see what others have written at once, as `get` does.
 
     A store of which that is true says so by an attribute of this name.
     """

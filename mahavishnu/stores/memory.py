@@ -9,7 +9,7 @@ from typing import Any, Generic
 
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
-from mahavishnu.stores.base import Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.base import Buckets, Cell, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Field, FieldType, Kind, Order, T, require_position, scalar_text
 
 
@@ -79,6 +79,12 @@ class MemoryCollection(Generic[T]):
         for record in matching(self.kind, query.where, self._records.values()):
             groups.setdefault(tuple(field.term(record) for field in fields), []).append(record)
         return Tally({values: self._cell(records, sums, spans) for values, records in groups.items()})
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        self.kind.check_tally(query, (), (), (buckets.field,))
+        term = self.kind.by_name[buckets.field].term
+        found = matching(self.kind, buckets.narrow(query).where, self._records.values())
+        return buckets.fill(((term(record) - buckets.start) // buckets.interval, 1) for record in found)
 
     def _write(self, record: T) -> T | None:
         if record.version is None:

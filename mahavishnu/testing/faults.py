@@ -13,12 +13,12 @@ from typing import Any, Generic, Self, TypedDict, Unpack
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, Health, OpenClose, Page, Result, Store, Tally
+from mahavishnu.stores.base import Buckets, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Store, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.partitions import require_partitions
 
 CHANGES = ("write", "remove")
-READS = ("get", "find", "tally")
+READS = ("get", "find", "tally", "histogram")
 OPERATIONS = (*CHANGES, *READS, "open", "health")
 
 
@@ -120,9 +120,10 @@ class Hold:
 class Faults:
     """What goes wrong, and when. Hand it to a `FaultyStore`, and plan faults before or while the store is used.
 
-    Every fault can be narrowed: to some operations ("write", "remove", "get", "find", "tally", "open", "health"), one
-    `kind`, the next `times` calls (records, for the faults of single records), those records whose key is in `keys`, or
-    a `chance` from 0 to 1 drawn from a generator that starts with `seed`. Without, it happens until it is stopped.
+    Every fault can be narrowed: to some operations ("write", "remove", "get", "find", "tally", "histogram", "open",
+    "health"), one `kind`, the next `times` calls (records, for the faults of single records), those records whose key
+    is in `keys`, or a `chance` from 0 to 1 drawn from a generator that starts with `seed`. Without, it happens until it
+    is stopped.
 
     >>> faults = Faults()
     >>> with faults.unavailable("write", times=2) as fault:
@@ -370,6 +371,13 @@ class FaultyCollection(Generic[T]):
         tally = await self._inner.tally(query, by, sums=sums, spans=spans)
         await self._faults.leave(call)
         return tally
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        call = Call("histogram", self.kind, query)
+        await self._faults.enter(call)
+        histogram = await self._inner.histogram(query, buckets)
+        await self._faults.leave(call)
+        return histogram
 
     async def _change(
         self, call: Call, inner: Callable[[Sequence[T]], Awaitable[list[Any]]], refused: Any

@@ -27,7 +27,7 @@ from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.work import as_other_work
 from mahavishnu.model.worker import Worker
 from mahavishnu.stores import archived, archived_tasks
-from mahavishnu.stores.base import Cursor, get_one, scan, write_one
+from mahavishnu.stores.base import Buckets, Cursor, Histogram, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
@@ -37,9 +37,10 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.places import find_place
 from mahavishnu.stores.retained import LedgerEntry, Revision, keep_revisions
 from mahavishnu.stores.source_kinds import STORED
-from mahavishnu.testing import FaultyStore, ManualClock, make_failure, make_letter
+from mahavishnu.testing import START, FaultyStore, ManualClock, make_failure, make_letter
 
 HELD = local_copy_kind(LETTERS)
+HOURS = Buckets("created_at", START, timedelta(hours=1), 2)
 
 
 @dataclass
@@ -207,6 +208,9 @@ async def test_reads_during_an_outage_say_so(two: Two) -> None:
     tally = await two.letters.tally(letter_query())
     assert tally.total.count == 1
     assert tally.degraded
+    histogram = await two.letters.histogram(letter_query(), HOURS)
+    assert histogram.counts == (1, 0)
+    assert histogram.degraded
     found = await two.letters.get(["a", "b", "never"])
     assert isinstance(found[0], StoreUnavailable)
     assert isinstance(found[1], DeadLetter)
@@ -218,6 +222,17 @@ async def test_a_read_finds_the_outage_by_itself_and_still_shows_what_is_kept(tw
     assert (await two.letters.find(letter_query())).degraded
     two.store.primary_failed(StoreUnavailable("x"))
     assert (await two.letters.tally(letter_query())).degraded
+    assert (await two.letters.histogram(letter_query(), HOURS)).degraded
+
+
+async def test_a_histogram_adds_up_what_is_kept_and_what_is_at_home(two: Two) -> None:
+    await two.letters.write([make_letter(task_id="a"), make_letter(task_id="later", created_at=START + HOURS.interval)])
+    assert await two.letters.histogram(letter_query(), HOURS) == Histogram((1, 1))
+    two.primary.faults.item_failed("write", times=1)
+    await two.letters.write([make_letter(task_id="b")])
+    histogram = await two.letters.histogram(letter_query(), HOURS)
+    assert histogram.counts == (2, 1)
+    assert histogram.degraded == (await two.letters.tally(letter_query())).degraded is not None
 
 
 @pytest.mark.parametrize("landed", [True, False])

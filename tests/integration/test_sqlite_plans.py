@@ -20,7 +20,7 @@ from mahavishnu.engine.letters import without_deleted
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
 from mahavishnu.model.worker import run_by
-from mahavishnu.stores.base import scan
+from mahavishnu.stores.base import Buckets, scan
 from mahavishnu.stores.kind import LONGEST_TERM, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -251,6 +251,20 @@ def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sq
         first, *rest = plan(connection, sqlite_sql.tally(Table(kind), query, by, sums, spanned))
         assert "USING COVERING INDEX" in first
         assert rest in ([], ["USE TEMP B-TREE FOR GROUP BY"])
+
+
+def test_hours_are_counted_without_looking_at_letters(connection: sqlite3.Connection) -> None:
+    cause = within_namespace(Query((Is("fingerprint", ("9f3c",)),)), "eu")
+    for kind, field, query in (
+        *((LETTERS, field, HERE) for field in ("created_at", "completed_at", "exhausted_at", "last_retry_at")),
+        (HISTORY, "created_at", HERE),
+        (LETTERS, "created_at", cause),
+        (HISTORY, "created_at", cause),
+    ):
+        hours = Buckets(field, START, timedelta(hours=1), 24, open_end=True)
+        steps = plan(connection, sqlite_sql.histogram(Table(kind), query, hours))
+        assert steps[0].startswith(f"SEARCH {kind.name} USING COVERING INDEX"), (field, query, steps)
+        assert steps[1:] == ["USE TEMP B-TREE FOR GROUP BY"]
 
 
 def test_closed_letters_whose_numbers_are_in_a_sum_are_passed_over(connection: sqlite3.Connection) -> None:

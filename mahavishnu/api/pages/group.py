@@ -239,10 +239,9 @@ async def _endings(dlq: DeadLetterQueue, group: GroupView) -> Mapping[str, int]:
     """How many of its letters that are kept here ended how; of a group that is not closed, nothing is counted."""
     if not group.group.is_closed:
         return {}
-    here = Is("fingerprint", (group.fingerprint,))
-    wanted = [Query((here, Is("resolution_status", (status,)))) for status in ENDINGS]
-    counted = await asyncio.gather(*map(dlq.search.count, wanted))
-    return {words: each.number for words, each in zip(ENDINGS.values(), counted, strict=True) if each.number}
+    here = Query((Is("fingerprint", (group.fingerprint,)),))
+    ended = (await dlq.context.letters.tally(here, ["resolution_status"])).by(0)
+    return {words: ended[status].count for status, words in ENDINGS.items() if status in ended}
 
 
 async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLetter]:

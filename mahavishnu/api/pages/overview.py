@@ -20,13 +20,14 @@ from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.trends import Trend
-from mahavishnu.core.queue.workers import WorkerReport
+from mahavishnu.core.queue.workers import WorkerList, WorkerReport
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.queues import QueueKind
 from mahavishnu.model.staleness import StaleRow
+from mahavishnu.stores.base import Page
 
 LINK = Link("", "Overview", "Now", first=True, key="o")
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it
@@ -34,6 +35,7 @@ T = TypeVar("T")
 MOST_RANKED = 200  # groups that are looked at, those with most letters
 MOST_NEEDS, MOST_STALE, MOST_RUNS, MOST_QUEUES = 8, 5, 3, 5
 MOST_COUNTED = 20  # queues whose items are counted
+MOST_STALE_READ, MOST_RUNS_READ = 100, 200  # for the navigation, which counts them
 _UNDER_WAY = (*ACTIVE, RunState.PAUSED, RunState.HALTED)
 
 
@@ -118,14 +120,24 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     """The start page."""
     await dlq.open()
     console = console_of(request)
-    groups, others = await asyncio.gather(
-        console.read(request, dlq, read_groups), console.read(request, dlq, _read_others)
+    groups, workers, runs, stale, others = await asyncio.gather(
+        console.read(request, dlq, read_groups),
+        console.read(request, dlq, read_workers),
+        console.read(request, dlq, read_runs),
+        console.read(request, dlq, read_stale),
+        console.read(request, dlq, _read_others),
     )
-    view = replace(others.value, groups=groups.value, needs=groups.derive(needs_of))
+    view = replace(
+        others.value,
+        groups=groups.value,
+        needs=groups.derive(needs_of),
+        workers=workers.value,
+        runs=None if runs.value is None else runs.value.items[:MOST_RUNS],
+        stale=None if stale.value is None else stale.value[:MOST_STALE],
+    )
     if console.first_fix is not None and view.groups is not None and dlq.namespace == console.namespace:
         view = replace(view, guide=guide_to(console.first_fix, view.groups.items, view.runs or ()))
-    newest: Recent[Any] = groups if groups.at > others.at else others  # its texts are those that show both
-    recent = replace(newest, at=min(groups.at, others.at))
+    recent = groups.beside(workers, runs, stale, others)
     return await show(request, "overview.html", view, recent=recent)
 
 
@@ -134,22 +146,32 @@ async def read_groups(dlq: DeadLetterQueue) -> GroupPage | None:
     return await read_or_none(dlq.groups.list(limit=MOST_RANKED))
 
 
+async def read_workers(dlq: DeadLetterQueue) -> WorkerList | None:
+    """Read the workers for the start page and the navigation."""
+    return await read_or_none(dlq.workers.list())
+
+
+async def read_runs(dlq: DeadLetterQueue) -> Page[BulkRun] | None:
+    """Read the bulk runs that are not over for the start page and the navigation."""
+    return await read_or_none(dlq.runs.list(_UNDER_WAY, limit=MOST_RUNS_READ))
+
+
+async def read_stale(dlq: DeadLetterQueue) -> Sequence[StaleRow] | None:
+    """Read the tasks that hang for the start page and the navigation."""
+    return await read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE_READ))
+
+
 def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
     """The groups that are not done with, as they were when they were read, those first that need somebody."""
     return rank_needs(groups.value.items, groups.at) if groups.value else ()
 
 
 async def _read_others(dlq: DeadLetterQueue) -> OverviewView:
-    """The start page without groups."""
-    numbers, workers, runs, stale, trend, queues = await asyncio.gather(
-        read_or_none(dlq.get_statistics()),
-        read_or_none(dlq.workers.list()),
-        read_or_none(_runs(dlq)),
-        read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)),
-        read_or_none(dlq.trends.by_hour()),
-        read_or_none(_queues(dlq)),
+    """Read what only the start page shows."""
+    numbers, trend, queues = await asyncio.gather(
+        read_or_none(dlq.get_statistics()), read_or_none(dlq.trends.by_hour()), read_or_none(_queues(dlq))
     )
-    return OverviewView(None, (), numbers, workers, runs, stale, trend, queues)
+    return OverviewView(None, (), numbers, None, None, None, trend, queues)
 
 
 async def read_or_none(read: Awaitable[T]) -> T | None:
@@ -158,12 +180,6 @@ async def read_or_none(read: Awaitable[T]) -> T | None:
         return await read
     except MahavishnuError:
         return None
-
-
-async def _runs(dlq: DeadLetterQueue) -> Sequence[BulkRun]:
-    pages = await asyncio.gather(*(dlq.runs.list(state, limit=MOST_RUNS) for state in _UNDER_WAY))
-    found = [run for page in pages for run in page.items]
-    return sorted(found, key=lambda run: run.created_at, reverse=True)[:MOST_RUNS]
 
 
 async def _queues(dlq: DeadLetterQueue) -> QueueLines:

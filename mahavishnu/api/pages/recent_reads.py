@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -40,6 +40,11 @@ class Recent(Generic[R]):
             self._derived[make] = make(self)
         found: D = self._derived[make]
         return found
+
+    def beside(self, *others: Recent[Any]) -> Recent[R]:
+        """Return this answer for a page that shows others too: as old as the oldest, with texts of all these."""
+        texts: list[tuple[Any, str]] = self._derived.setdefault(tuple(each.began for each in others), [])
+        return replace(self, at=min(self.at, *(each.at for each in others)), pages=texts)
 
     def text(self, frame: Any, render: Callable[[], str]) -> str:
         """The text of the page that shows this within the frame: made once for equal frames."""

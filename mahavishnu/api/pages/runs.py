@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
@@ -12,32 +11,27 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.frame import Link, Number
+from mahavishnu.api.pages.frame import Link, Number, NumberIn
+from mahavishnu.api.pages.overview import read_runs
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.runs import RunQuery
 from mahavishnu.api.routing import Query, Router
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
+from mahavishnu.model.bulk_run import ACTIVE, BulkRun
 from mahavishnu.stores.base import Page
 
-MOST_COUNTED = 50
 router = Router(tag="run_pages", documented=False)
 
 
-async def count_runs(dlq: DeadLetterQueue) -> Number | None:
-    """How many runs have halted or are paused, and wait for somebody; or else how many are under way."""
-    stopped = await _count(dlq, RunState.HALTED, RunState.PAUSED)
-    under_way = await _count(dlq, *ACTIVE)
-    if stopped:
-        return Number(stopped, wanted=True, least=stopped >= MOST_COUNTED)
-    return Number(under_way, least=under_way >= MOST_COUNTED) if under_way else None
+def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
+    """Count the runs that have halted or are paused, which need attention; or else those under way."""
+    if (page := runs.value) is None or not page.items:
+        return None
+    under_way, least = sum(run.state in ACTIVE for run in page.items), page.next is not None
+    stopped = len(page.items) - under_way
+    return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
 
 
-async def _count(dlq: DeadLetterQueue, *states: RunState) -> int:
-    pages = await asyncio.gather(*(dlq.runs.list(state, limit=MOST_COUNTED) for state in states))
-    return sum(len(page.items) for page in pages)
-
-
-LINK = Link("runs", "Runs", "Now", first=True, key="r", number=count_runs)
+LINK = Link("runs", "Runs", "Now", first=True, key="r", number=NumberIn(read_runs, count_runs))
 
 
 @dataclass(frozen=True, slots=True)

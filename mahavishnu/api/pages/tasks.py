@@ -14,13 +14,13 @@ from starlette.responses import Response
 from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Link, Number, Said
-from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.frame import Link, Number, NumberIn, Said
+from mahavishnu.api.pages.overview import MOST_STALE_READ, read_or_none, read_stale
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.pages.words import plural
 from mahavishnu.api.responses import decode_id
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import NamespacePageQuery
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.task_states import StepState, TaskState
@@ -29,17 +29,16 @@ from mahavishnu.stores.base import Page
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
 FormFields = Annotated[Form, Depends(read_form)]
-MOST_STALE = 100  # that are looked at, and handed over, at once
 router = Router(tag="task_pages", documented=False)
 
 
-async def count_stale(dlq: DeadLetterQueue) -> Number | None:
-    """How many tasks hang."""
-    found = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE)
-    return Number(len(found), wanted=True, least=len(found) >= MOST_STALE) if found else None
+def count_stale(stale: Recent[Sequence[StaleRow] | None]) -> Number | None:
+    """Count the tasks that hang."""
+    found = stale.value
+    return Number(len(found), wanted=True, least=len(found) >= MOST_STALE_READ) if found else None
 
 
-LINK = Link("tasks", "Tasks", "Where", key="t", number=count_stale)
+LINK = Link("tasks", "Tasks", "Where", key="t", number=NumberIn(read_stale, count_stale))
 
 
 class TaskPageQuery(NamespacePageQuery):
@@ -96,7 +95,7 @@ async def tasks_page(
         page = await lifecycle.list(
             params.state or None, name=params.name.strip() or None, limit=params.limit, after=params.cursor
         )
-        stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE))
+        stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE_READ))
         return TasksView(page, params, stale, [*TaskState])
 
     found = await console_of(request).share(request, dlq, "tasks", read, params.model_dump_json())
@@ -109,7 +108,9 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
     lifecycle = make_lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
     await dlq.context.note_read("read", f"task:{task.task_id}", task.namespace)
-    stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE)) if task.is_open else None
+    stale = (
+        await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE_READ)) if task.is_open else None
+    )
     view = TaskView(
         task,
         await read_or_none(lifecycle.transitions(task.task_id)),
@@ -123,7 +124,7 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
 async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFields) -> Response:
     """Hand over the tasks that hang, as their template or the settings say; the page has shown them before."""
     rows = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(
-        False, MOST_STALE, by=acting_name(actor, None)
+        False, MOST_STALE_READ, by=acting_name(actor, None)
     )
     moved = sum(row["moved_to_dlq"] for row in rows)
     left = len(rows) - moved

@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Viewer
 from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.frame import Link, Number
-from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.frame import Link, Number, NumberIn
+from mahavishnu.api.pages.overview import read_or_none, read_workers
+from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.workers import WorkerList
@@ -21,14 +22,15 @@ from mahavishnu.model.worker import WaitingLetters
 router = Router(tag="worker_page", documented=False)
 
 
-async def count_workers(dlq: DeadLetterQueue) -> Number:
-    """How many live; somebody has to look if one is gone that still holds letters."""
-    found = await dlq.workers.list()
+def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
+    """Count the live workers, or else those that are gone and still hold letters, which need attention."""
+    if (found := workers.value) is None:
+        return None
     lost = sum(each.live is False and each.held > 0 for each in found)
     return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
 
 
-LINK = Link("workers", "Workers", "Where", key="w", number=count_workers)
+LINK = Link("workers", "Workers", "Where", key="w", number=NumberIn(read_workers, count_workers))
 
 
 @dataclass(frozen=True, slots=True)

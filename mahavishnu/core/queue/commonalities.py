@@ -19,7 +19,6 @@ from mahavishnu.model.commonalities import (
     find_contrasts,
 )
 from mahavishnu.model.errors import InvalidInput, NoSuchGroup, StoreUnavailable
-from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import NEWEST_FIRST, Condition, Is, Not, Query, adapter_is
@@ -103,19 +102,16 @@ async def group_commonalities(context: QueueContext, fingerprint: str, sample: i
     )
 
 
-async def letter_contrasts(
-    context: QueueContext, task_id: str, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = SAMPLE
-) -> LetterContrasts:
+async def letter_contrasts(context: QueueContext, letter: DeadLetter, sample: int = SAMPLE) -> LetterContrasts:
     """See `LetterOperations.contrasts`."""
     _require_sample(sample)
-    letter = await reads.require_letter(context, task_id, namespace, queue)
     adapter = letter.adapter or NO_ADAPTER
     here = Is("namespace", (letter.namespace,))
     succeeded = await _sample(context, (here, *_SUCCEEDED, adapter_is([adapter])), sample)
     (own,) = await _facts(context, [letter])
     others = await _facts(context, [each for each in succeeded.letters if each.entry_id != letter.entry_id])
     return LetterContrasts(
-        task_id,
+        letter.task_id,
         adapter,
         await asyncio.to_thread(find_contrasts, own, others),
         succeeded.total,
@@ -127,9 +123,10 @@ async def letter_contrasts(
 
 async def _sample(context: QueueContext, where: tuple[Condition, ...], most: int) -> _Sample:
     query = Query(where, NEWEST_FIRST, most)
-    page, tally = await asyncio.gather(
-        reads.page(context.letters, query, None, 0, SAMPLE_BYTES), context.letters.tally(query)
-    )
+    page = await reads.page(context.letters, query, None, 0, SAMPLE_BYTES)
+    if page.next is None:
+        return _Sample(page.items, len(page.items) + len(page.corrupt), page.degraded)
+    tally = await context.letters.tally(query)
     return _Sample(page.items, tally.total.count, page.degraded or tally.degraded)
 
 

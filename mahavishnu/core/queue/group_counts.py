@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
@@ -15,8 +16,8 @@ from mahavishnu.model.daily_sums import GroupSum
 from mahavishnu.model.group import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.base import Cell, Collection, Tally
+from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.base import Buckets, Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
@@ -24,6 +25,7 @@ _BY_GROUP = ("fingerprint",)
 _BY_COUNTED = ("fingerprint", "counted_group")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _ENDED = Not(_OPEN)
+_NUMBERED = (Between("generation", at_least=1), Between("tally_reopened", at_least=1))  # one holds: see WITH_NUMBERS
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
 _MOMENTS = ("created_at", "captured_at")
@@ -63,12 +65,16 @@ NO_LETTERS = GroupCount()
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """The groups that there are letters of; how many open letters belong to none, and how many wait for a person."""
+    """The groups that there are letters of; how many open letters belong to none, and how many wait for a person.
+
+    `hours` are the letters that came in each of the last 24 hours, the oldest first, where one group was counted.
+    """
 
     groups: Mapping[str, GroupCount]
     ungrouped: int = 0
     for_people: int = 0
     degraded: str | None = None
+    hours: tuple[int, ...] = ()
 
     def of(self, fingerprint: str) -> GroupCount:
         return self.groups.get(fingerprint, NO_LETTERS)
@@ -91,32 +97,21 @@ async def count_groups(
     Closed letters that are in the sums of the ledger are not looked at.
     """
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
-    spans = {
-        "last_hour": Between("created_at", at_least=now - HOUR),
-        "last_day": Between("created_at", at_least=now - DAY),
-        "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
-    }
     records, history = context.letters.counted, context.history  # tombstones too: they are in no group
-    asked = [
-        records.tally(Query((*here, _OPEN)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
-        *(records.tally(Query((*here, _ENDED, *some)), _BY_COUNTED, spans=["created_at"]) for some in WITH_NUMBERS),
+    summed, waiting, (still_open, *ended), former, lately = await asyncio.gather(
+        Ledger(context).groups(),
+        records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
+        _tally_letters(records, only),
         history.tally(Query(here), _BY_COUNTED, spans=["created_at"]),
-    ]
-    if recent:
-        asked += [kept.tally(Query((*here, span)), _BY_GROUP) for span in spans.values() for kept in (records, history)]
-    left = Query((*here, _OPEN, Missing("due_at")))
-    summed, waiting, tallies = await asyncio.gather(
-        Ledger(context).groups(), records.tally(left, _BY_GROUP), asyncio.gather(*asked)
+        _count_lately(records, history, now, only) if recent else _no_counts(),
     )
     for_people = waiting.by(0)
-    open_ones = tallies[0].by(0)
-    live = _join_cells(open_ones, _join_cells(tallies[1].by(0), tallies[2].by(0)))
-    lately = {
-        name: _join_cells(one.by(0), other.by(0))
-        for name, one, other in zip(spans, tallies[4::2], tallies[5::2], strict=False)
-    }
+    open_ones = still_open.by(0)
+    live = open_ones
+    for tally in ended:
+        live = _join_cells(live, tally.by(0))
     every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
-    for tally in tallies[:4]:
+    for tally in (still_open, *ended, former):
         every = _join_cells(every, _uncounted(tally))
     groups = {
         fingerprint: GroupCount(
@@ -129,14 +124,75 @@ async def count_groups(
             first=cell.earliest.get("created_at"),
             last=cell.latest.get("created_at"),
             newest_live=live.get(fingerprint, cell).latest.get("created_at"),
-            **{name: cells[fingerprint].count for name, cells in lately.items() if fingerprint in cells},
+            **{name: counts[fingerprint] for name, counts in lately.counts.items() if fingerprint in counts},
         )
         for fingerprint, cell in every.items()
         if fingerprint is not None
     }
     ungrouped = open_ones.get(None, Cell()).count
     waits = sum(cell.count for cell in for_people.values())
-    return GroupCounts(groups, ungrouped, waits, _first_degraded([*tallies, waiting]))
+    degraded = _first_degraded([still_open, *ended, former, waiting]) or lately.degraded
+    return GroupCounts(groups, ungrouped, waits, degraded, lately.hours)
+
+
+async def _tally_letters(records: Collection[DeadLetter], only: str | None) -> Sequence[Tally]:
+    """Count the open letters, then the closed ones that have numbers, which no sum of the ledger counts."""
+    if only is None:
+        return await asyncio.gather(
+            records.tally(Query((_OPEN,)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
+            *(records.tally(Query((_ENDED, *some)), _BY_COUNTED, spans=["created_at"]) for some in WITH_NUMBERS),
+        )
+    # The group leads to its letters, so that they need no index each.
+    tally = await records.tally(
+        Query((Is("fingerprint", (only,)), AnyOf((_OPEN, *_NUMBERED)))),
+        (*_BY_COUNTED, "resolution_status"),
+        sums=["occurrences"],
+        spans=_MOMENTS,
+    )
+    parts: tuple[dict[tuple[Any, ...], Cell], ...] = ({}, {})
+    for (*values, resolution), cell in tally.cells.items():
+        part, key = parts[resolution != ResolutionStatus.PENDING], tuple(values)
+        part[key] = part[key].plus(cell) if key in part else cell
+    return [Tally(part, tally.degraded) for part in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lately:
+    """The letters that came lately, by the name of a `GroupCount` number and group; of one group, also by hour."""
+
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    hours: tuple[int, ...] = ()
+    degraded: str | None = None
+
+
+async def _no_counts() -> _Lately:
+    return _Lately()
+
+
+async def _count_lately(
+    records: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, only: str | None
+) -> _Lately:
+    if only is not None:
+        query = Query((Is("fingerprint", (only,)),))
+        # Another host's clock may be ahead: its letters belong to the last hour.
+        hours = Buckets("created_at", now - 2 * DAY, HOUR, 2 * HOURS, open_end=True)
+        live, former = await asyncio.gather(records.histogram(query, hours), history.histogram(query, hours))
+        found = live.plus(former)
+        before, last = found.counts[:HOURS], found.counts[HOURS:]
+        numbers = {"last_hour": last[-1], "last_day": sum(last), "day_before": sum(before)}
+        return _Lately({name: {only: number} for name, number in numbers.items()}, last, found.degraded)
+    spans = {
+        "last_hour": Between("created_at", at_least=now - HOUR),
+        "last_day": Between("created_at", at_least=now - DAY),
+        "day_before": Between("created_at", at_least=now - 2 * DAY, below=now - DAY),
+    }
+    queries = [Query((span,)) for span in spans.values()]
+    tallies = await asyncio.gather(*(kept.tally(query, _BY_GROUP) for query in queries for kept in (records, history)))
+    counts = {
+        name: {group: cell.count for group, cell in _join_cells(one.by(0), other.by(0)).items()}
+        for name, one, other in zip(spans, tallies[::2], tallies[1::2], strict=True)
+    }
+    return _Lately(counts, degraded=_first_degraded(tallies))
 
 
 def _cell(counted: GroupSum) -> Cell:
@@ -150,17 +206,6 @@ def _uncounted(tally: Tally) -> dict[str, Cell]:
         if fingerprint is not None and fingerprint != counted:
             cells[fingerprint] = cells[fingerprint].plus(cell) if fingerprint in cells else cell
     return cells
-
-
-async def count_by_hour(
-    letters: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, fingerprint: str
-) -> tuple[int, ...]:
-    """How many letters of a group came in each of the last 24 hours, the oldest first."""
-    here = Is("fingerprint", (fingerprint,))
-    bounds = [(now - HOUR * (ago + 1), now - HOUR * ago if ago else None) for ago in reversed(range(HOURS))]
-    queries = [Query((here, Between("created_at", at_least=start, below=end))) for start, end in bounds]
-    tallies = await asyncio.gather(*(kept.tally(query) for query in queries for kept in (letters, history)))
-    return tuple(one.total.count + other.total.count for one, other in zip(tallies[::2], tallies[1::2], strict=True))
 
 
 async def last_closed_at(
@@ -179,10 +224,7 @@ async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, Gr
     """Breakdowns and a sample of the open letters of these groups; without open letters, the newest is the sample."""
     if not counts:
         return GroupSamples()
-    where = (Is("fingerprint", tuple(counts)), _OPEN)
-    tally, (samples, degraded) = await asyncio.gather(
-        letters.tally(Query(where), (*_BY_GROUP, *_BREAKDOWN)), _samples(letters, counts)
-    )
+    tally, (samples, degraded) = await asyncio.gather(_break_down(letters, counts), _samples(letters, counts))
     parts: dict[str, list[Counter[str]]] = {name: [Counter() for _ in _BREAKDOWN] for name in counts}
     for (fingerprint, *values), cell in tally.cells.items():
         for part, value in zip(parts[fingerprint], values, strict=True):
@@ -190,6 +232,14 @@ async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, Gr
                 part[str(value)] += cell.count
     ordered = {name: tuple(dict(part.most_common()) for part in each) for name, each in parts.items()}
     return GroupSamples(ordered, samples, tally.degraded or degraded)
+
+
+async def _break_down(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> Tally:
+    """Count the open letters by group and by all that a `GroupView` breaks them down by."""
+    names = tuple(name for name, count in counts.items() if count.open)
+    if not names:
+        return Tally({})
+    return await letters.tally(Query((Is("fingerprint", names), _OPEN)), (*_BY_GROUP, *_BREAKDOWN))
 
 
 async def _samples(

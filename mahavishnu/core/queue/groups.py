@@ -15,7 +15,6 @@ from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.group_counts import (
     GroupCount,
     GroupCounts,
-    count_by_hour,
     count_groups,
     group_view,
     last_closed_at,
@@ -166,12 +165,10 @@ class Groups:
         if self.namespace == ALL_NAMESPACES:
             return await (await self._only_part(fingerprint)).get(fingerprint)
         now = self._clock.now()
-        (group, counts), hours = await asyncio.gather(
-            self._current(fingerprint, now), count_by_hour(self._letters, self._history, now, fingerprint)
-        )
+        group, counts = await self._current(fingerprint, now)
         samples = await sample_groups(self._letters, {fingerprint: counts.of(fingerprint)})
         view = group_view(group, counts.of(fingerprint), samples, now, counts.degraded or samples.degraded)
-        return replace(view, hours=hours)
+        return replace(view, hours=counts.hours)
 
     async def commonalities(self, fingerprint: str, *, sample: int = reads.SAMPLE) -> GroupCommonalities:
         """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""

@@ -90,7 +90,7 @@ class LetterOperations:
         from mahavishnu.core.queue.commonalities import letter_contrasts
 
         letter = await reads.require_payload(self._context, task_id, namespace, queue)
-        found = await letter_contrasts(self._context, task_id, namespace, queue, sample)
+        found = await letter_contrasts(self._context, letter, sample)
         if found.items:
             await self._context.note_read("read", f"letter:{letter.key}", letter.namespace, contrasts=len(found.items))
         return found

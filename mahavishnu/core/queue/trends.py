@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
-from mahavishnu.model.query import Between, Condition, Is, Not, Query
-from mahavishnu.stores.base import Collection
+from mahavishnu.model.query import Condition, Is, Not, Query
+from mahavishnu.stores.base import Buckets, Collection, Histogram
 
 if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 HOURS, MOST_HOURS = 24, 72
 _HOUR = timedelta(hours=1)
 _KEPT = timedelta(seconds=30)  # so long the same numbers are shown again
-_AT_ONCE = 8  # counts that are asked for at the same time: who works on letters comes first
 _FAILED_AGAIN: tuple[Condition, ...] = (
     Not(Is("status", (DeadLetterStatus.COMPLETED.value, DeadLetterStatus.RETRYING.value))),
     Not(Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT.value,))),  # sent back: no run has ended since
@@ -80,29 +78,23 @@ class Trends:
         return latest
 
     async def _count(self, now: datetime, hours: int) -> Trend:
-        last = now.replace(minute=0, second=0, microsecond=0)
-        starts = [last - _HOUR * ago for ago in reversed(range(hours))]
+        first = now.replace(minute=0, second=0, microsecond=0) - _HOUR * (hours - 1)
         letters, history = self._context.letters, self._context.history
-        limit = asyncio.Semaphore(_AT_ONCE)
-        degraded: list[str] = []
 
-        async def count(kept: Collection, start: datetime, field: str, where: Sequence[Condition]) -> int:  # type: ignore[type-arg]
-            async with limit:
-                tally = await kept.tally(Query((Between(field, at_least=start, below=start + _HOUR), *where)))
-            degraded.extend(filter(None, [tally.degraded]))
-            return tally.total.count
+        async def count(kept: Collection[Any], field: str, where: tuple[Condition, ...] = ()) -> Histogram:
+            return await kept.histogram(Query(where), Buckets(field, first, _HOUR, hours))
 
-        async def count_all(start: datetime) -> HourCounts:
-            # Tombstones too: that a letter came in stays true when it is deleted.
-            arrived, former, completed, former_completed, failed_again, exhausted = await asyncio.gather(
-                count(letters.with_deleted, start, "created_at", ()),
-                count(history, start, "created_at", ()),
-                count(letters, start, "completed_at", ()),
-                count(history, start, "completed_at", ()),
-                count(letters, start, "last_retry_at", _FAILED_AGAIN),
-                count(letters, start, "exhausted_at", ()),
-            )
-            return HourCounts(start, arrived + former, completed + former_completed, failed_again, exhausted)
-
-        counted = await asyncio.gather(*map(count_all, starts))
-        return Trend(tuple(counted), now, degraded=degraded[0] if degraded else None)
+        # Tombstones too: that a letter came in stays true when it is deleted.
+        arrived, former, completed, former_completed, failed_again, exhausted = counted = await asyncio.gather(
+            count(letters.with_deleted, "created_at"),
+            count(history, "created_at"),
+            count(letters, "completed_at"),
+            count(history, "completed_at"),
+            count(letters, "last_retry_at", _FAILED_AGAIN),
+            count(letters, "exhausted_at"),
+        )
+        columns = (arrived.plus(former), completed.plus(former_completed), failed_again, exhausted)
+        starts = [first + _HOUR * number for number in range(hours)]
+        lines = zip(starts, *(each.counts for each in columns), strict=True)
+        degraded = next((each.degraded for each in counted if each.degraded), None)
+        return Trend(tuple(HourCounts(*line) for line in lines), now, degraded=degraded)

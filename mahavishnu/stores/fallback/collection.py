@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
+from mahavishnu.stores.base import Buckets, Collection, Cursor, Histogram, Page, Result, Store, Tally
 from mahavishnu.stores.fallback.drain import Arrival, DrainResult, drain
 from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
 from mahavishnu.stores.fallback.pages import PagePosition, merge_pages
@@ -19,6 +20,7 @@ from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
+_COUNTED_TWICE = "records that were kept locally are on their way home: some may be counted twice"
 
 
 class StorePair(Protocol):
@@ -126,7 +128,17 @@ class FallbackCollection(Generic[T]):
         cells = dict(home.cells)
         for values, cell in here.cells.items():
             cells[values] = cells[values].plus(cell) if values in cells else cell
-        return Tally(cells, "records that were kept locally are on their way home: some may be counted twice")
+        return Tally(cells, _COUNTED_TWICE)
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        self.kind.check_tally(query, (), (), (buckets.field,))
+        here = await self._local.histogram(query, buckets) if self._has_local() else None
+        try:
+            home = await self._ask(lambda: self._primary.histogram(query, buckets))
+        except StoreUnavailable as problem:
+            here = here or await self._local.histogram(query, buckets)
+            return replace(here, degraded=self._degraded_text(problem))
+        return replace(home.plus(here), degraded=_COUNTED_TWICE) if here is not None and any(here.counts) else home
 
     async def drain(self) -> DrainResult:
         """Move what is kept locally to the primary store."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
-from mahavishnu.stores.base import Cell, Cursor
+from mahavishnu.stores.base import Buckets, Cell, Cursor, Histogram
 from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, instant_text, is_findable, scalar_text
 from mahavishnu.stores.opensearch.documents import path_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
@@ -83,6 +83,32 @@ def group(kind: Kind[Any], by: Sequence[str], key: Mapping[str, Any]) -> tuple[A
     return tuple(
         _moment(value) if date and value is not None else value for date, value in zip(dates, values, strict=True)
     )
+
+
+def histogram(kind: Kind[Any], layout: Layout, query: Query, buckets: Buckets) -> dict[str, Any]:
+    """Return the body of a search for the counts of a histogram."""
+    start, end = _milliseconds(buckets.start), _milliseconds(buckets.end)
+    dates = {
+        "field": buckets.field,
+        "fixed_interval": f"{buckets.step}ms",
+        "offset": f"{start % buckets.step}ms",
+        "min_doc_count": 1,
+        # Later instants have no buckets of their own, which could be more than the server permits.
+        "hard_bounds": {"min": start, "max": end - 1},
+    }
+    conditions = where(kind, layout, buckets.narrow(query).where)
+    return {"query": conditions, "size": 0, "track_total_hits": True, "aggs": {"buckets": {"date_histogram": dates}}}
+
+
+def read_histogram(buckets: Buckets, answer: Mapping[str, Any]) -> Histogram:
+    """Return the counts of an answer; records that are in none of its buckets are later."""
+    start = _milliseconds(buckets.start)
+    found = [
+        ((each["key"] - start) // buckets.step, each["doc_count"])
+        for each in answer["aggregations"]["buckets"]["buckets"]
+    ]
+    later = answer["hits"]["total"]["value"] - sum(count for _, count in found)
+    return buckets.fill([*found, (buckets.count, later)])
 
 
 def where(kind: Kind[Any], layout: Layout, conditions: Iterable[Condition]) -> dict[str, Any]:
@@ -187,6 +213,10 @@ def _is_position(type_: FieldType, value: Any) -> bool:
     if type_ is FieldType.KEYWORD:
         return value is None or isinstance(value, str)
     return value is None or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _moment(milliseconds: float) -> datetime:

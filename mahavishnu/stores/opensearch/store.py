@@ -22,7 +22,7 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import CURRENT, Cell, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.base import CURRENT, Buckets, Cell, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
@@ -223,6 +223,10 @@ class OpenSearchCollection(Generic[T]):
         self.kind.check_tally(query, by, sums, spans)
         return await self._read_timed(query, partial(self._tally, query, by, sums, spans), Tally({}))
 
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        self.kind.check_tally(query, (), (), (buckets.field,))
+        return await self._read_timed(query, partial(self._histogram, query, buckets), buckets.fill(()))
+
     async def finish(self) -> None:
         """Return when all writes are done."""
         await self._commit.finish()
@@ -337,6 +341,13 @@ class OpenSearchCollection(Generic[T]):
                 if "after_key" not in groups or len(groups["buckets"]) < opensearch_query.BUCKETS:
                     return Tally(cells)
                 body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]
+
+    async def _histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        body = opensearch_query.histogram(self.kind, self.index.layout, query, buckets)
+        await self.index.refresh()
+        answer = await self._client.ask("POST", f"/{self.index.name}/_search", body, _WHOLE)
+        with self._client.reading():
+            return opensearch_query.read_histogram(buckets, answer)
 
     async def _read(self, request: Callable[[], Awaitable[R]], nothing: R) -> R:
         """The answer to a read, `nothing` where a lazy kind has no index yet: who only looks makes none.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic
 
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Cursor, Page, Result, Tally
+from mahavishnu.stores.base import Buckets, Cursor, Histogram, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class PartitionCollection(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         return await (await self._opened()).tally(query, by, sums=sums, spans=spans)
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        return await (await self._opened()).histogram(query, buckets)
 
     async def _opened(self, *, may_be_made: bool = False) -> SQLiteCollection[T]:
         """The records of the open file. Raises StoreUnavailable where it is missing: an empty one would hide that."""

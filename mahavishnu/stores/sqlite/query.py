@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import Field, FieldType, foreign_cursor, require_position, scalar_text
 from mahavishnu.stores.sqlite.table import (
     BODY,
@@ -145,6 +146,14 @@ def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str
     # Without a sign SQLite may go through all rows in the order of the groups rather than look for those that count.
     sign = "+" if any(not _is_common(table, each) for each in query.where) else ""
     return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, where.values)
+
+
+def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
+    """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
+    where = _all([_estimated(table, each) for each in buckets.narrow(query).where])
+    number = f"({quote(buckets.field)} - ?) / ?"
+    text = f"SELECT {number}, count(*) FROM {table.name} WHERE {where.text} GROUP BY 1"
+    return Sql(text, (milliseconds(buckets.start), buckets.step, *where.values))
 
 
 def _estimated(table: Table[Any], condition: Condition) -> Sql:

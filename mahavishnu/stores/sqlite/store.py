@@ -24,7 +24,18 @@ from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Cell, Collection, Cursor, Health, OpenClose, Page, Result, Tally
+from mahavishnu.stores.base import (
+    Buckets,
+    Cell,
+    Collection,
+    Cursor,
+    Health,
+    Histogram,
+    OpenClose,
+    Page,
+    Result,
+    Tally,
+)
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
@@ -291,6 +302,11 @@ class SQLiteCollection(Generic[T]):
         self.kind.check_tally(query, by, sums, spans)
         sql = sqlite_sql.tally(self.table, query, by, sums, spans)
         return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+
+    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
+        self.kind.check_tally(query, (), (), (buckets.field,))
+        sql = sqlite_sql.histogram(self.table, query, buckets)
+        return await self._store.open_file().read(self.table, sql, buckets.fill)
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""

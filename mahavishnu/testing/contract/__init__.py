@@ -19,7 +19,12 @@ import pytest
 # They are plain modules to pytest: without this, a failed assert in them would not show its values.
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
-from mahavishnu.testing.contract.counting import AgreementContract, ConcurrencyContract, CountContract  # noqa: E402
+from mahavishnu.testing.contract.counting import (  # noqa: E402
+    AgreementContract,
+    ConcurrencyContract,
+    CountContract,
+    HistogramContract,
+)
 from mahavishnu.testing.contract.durability import DurabilityContract, FidelityContract  # noqa: E402
 from mahavishnu.testing.contract.paging import OrderContract, PagingContract  # noqa: E402
 from mahavishnu.testing.contract.reading import KeyContract, SearchContract  # noqa: E402
@@ -37,6 +42,7 @@ class StoreContract(
     OrderContract,
     PagingContract,
     CountContract,
+    HistogramContract,
     AgreementContract,
     ConcurrencyContract,
 ):

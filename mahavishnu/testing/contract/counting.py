@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pytest
+
+from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.stores.base import Cell, Result, Store, get_one, write_one
+from mahavishnu.stores.base import MOST_BUCKETS, Buckets, Cell, Histogram, Result, Store, get_one, write_one
 from mahavishnu.stores.kind import FieldType, Kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
@@ -20,6 +24,7 @@ from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import (
     PARCELS,
     PATIENCE_SECONDS,
+    TORN,
     ContractTests,
     Parcel,
     Sample,
@@ -33,6 +38,8 @@ from mahavishnu.testing.contract.base import (
     put_one,
 )
 from mahavishnu.testing.letters import make_letter
+
+MILLISECOND, HOUR = timedelta(milliseconds=1), timedelta(hours=1)
 
 
 def counted_parcels(shelf: str) -> list[Parcel]:
@@ -162,6 +169,112 @@ class CountContract(ContractTests):
         assert await counts() == {}
 
 
+class HistogramContract(ContractTests):
+    """Counts by time."""
+
+    async def test_a_bucket_includes_its_start_and_not_its_end(self, store: Store, shelf: str) -> None:
+        collection, query = store.collection(PARCELS), Query((Is("shelf", (shelf,)),), (Sort("weight"),), limit=1)
+        moments = [
+            START - MILLISECOND, START, START + MILLISECOND, START + HOUR - MILLISECOND,
+            START + 2 * HOUR,
+            START + 4 * HOUR - MILLISECOND,
+            START + 4 * HOUR, START + timedelta(days=365 * 7000), START - timedelta(days=365 * 100), None,
+        ]  # fmt: skip
+        await put(collection, parcels_sent(shelf, moments))
+        closed = Buckets("sent_at", START, HOUR, 4)
+        assert await collection.histogram(query, closed) == Histogram((3, 0, 1, 1))
+        assert await collection.histogram(query, replace(closed, open_end=True)) == Histogram((3, 0, 1, 3))
+        one = Buckets("sent_at", START, MILLISECOND, 1)
+        assert await collection.histogram(query, one) == Histogram((1,))
+        assert await collection.histogram(query, replace(one, open_end=True)) == Histogram((7,))
+
+    async def test_without_records_every_bucket_is_zero(self, store: Store, shelf: str) -> None:
+        collection, query = store.collection(PARCELS), Query((Is("shelf", (shelf,)),))
+        buckets = Buckets("sent_at", START, HOUR, MOST_BUCKETS)
+        assert await collection.histogram(query, buckets) == Histogram((0,) * MOST_BUCKETS)
+        await put(collection, parcels_sent(shelf, [None, START - HOUR]))
+        assert await collection.histogram(query, replace(buckets, open_end=True)) == Histogram((0,) * MOST_BUCKETS)
+
+    async def test_buckets_begin_at_any_instant(self, store: Store, shelf: str) -> None:
+        """Also before 1970, where some count milliseconds below zero, and in another zone."""
+        collection, query = store.collection(PARCELS), Query((Is("shelf", (shelf,)),))
+        first = datetime(1969, 12, 31, 23, 59, 59, 7_000, UTC)
+        step = timedelta(milliseconds=997)
+        await put(collection, parcels_sent(shelf, [first + step * n for n in (0, 0, 1, 3)] + [first - MILLISECOND]))
+        buckets = Buckets("sent_at", first + timedelta(microseconds=999), step, 5)
+        assert await collection.histogram(query, buckets) == Histogram((2, 1, 0, 1, 0))
+        abroad = replace(buckets, start=first.astimezone(timezone(timedelta(hours=5, minutes=45))))
+        assert await collection.histogram(query, abroad) == Histogram((2, 1, 0, 1, 0))
+
+    async def test_what_the_query_leaves_out_is_not_in_a_bucket(self, store: Store, shelf: str) -> None:
+        collection = store.collection(PARCELS)
+        parcels = [
+            replace(parcel, weight=number, colour=("red", "blue", None)[number % 3], tags=("a",) * (number % 2))
+            for number, parcel in enumerate(parcels_sent(shelf, [START + HOUR * (n // 4) for n in range(12)]))
+        ]
+        await put(collection, parcels)
+        buckets, here = Buckets("sent_at", START, HOUR, 3), Is("shelf", (shelf,))
+        asked: dict[Condition, tuple[int, ...]] = {
+            Is("colour", ("red",)): (2, 1, 1),
+            Not(Is("colour", ("red",))): (2, 3, 3),
+            Missing("colour"): (1, 1, 2),
+            Is("tags", ("a",)): (2, 2, 2),
+            Between("weight", at_least=3, below=9): (1, 4, 1),
+            Between("sent_at", below=START + HOUR): (4, 0, 0),
+            AnyOf((Is("weight", (0,)), Is("weight", (11,)))): (1, 0, 1),
+            AnyOf(()): (0, 0, 0),
+        }
+        for condition, counts in asked.items():
+            assert await collection.histogram(Query((here, condition)), buckets) == Histogram(counts), condition
+
+    async def test_a_histogram_is_up_to_date(self, store: Store, shelf: str) -> None:
+        collection, query = store.collection(PARCELS), Query((Is("shelf", (shelf,)),))
+        buckets = Buckets("sent_at", START, HOUR, 2)
+        (parcel,) = await put(collection, parcels_sent(shelf, [START]))
+        assert await collection.histogram(query, buckets) == Histogram((1, 0))
+        parcel = await put_one(collection, replace(parcel, sent_at=START + HOUR))
+        assert await collection.histogram(query, buckets) == Histogram((0, 1))
+        assert await collection.remove([parcel]) == [True]
+        assert await collection.histogram(query, buckets) == Histogram((0, 0))
+
+    async def test_a_record_that_cannot_be_read_is_counted_by_time(self, store: Store, shelf: str) -> None:
+        collection, query = store.collection(PARCELS), Query((Is("shelf", (shelf,)),))
+        whole, torn = parcels_sent(shelf, [START, START])
+        await put(collection, [whole])
+        all_stored(await collection.write([replace(torn, colour=TORN)]))
+        assert await collection.histogram(query, Buckets("sent_at", START, HOUR, 1)) == Histogram((2,))
+
+    async def test_only_dates_have_a_histogram(self, store: Store, sample: Sample[Any], shelf: str) -> None:
+        collection = store.collection(sample.kind)
+        for field in ("unheard_of", *(each.name for each in sample.kind.fields if each.type is not FieldType.DATE)):
+            with pytest.raises(InvalidQuery):
+                await collection.histogram(sample.query(shelf), Buckets(field, START, HOUR, 1))
+
+    async def test_agreement_with_tally(self, store: Store, shelf: str) -> None:
+        chance, collection = random.Random(20260102), store.collection(PARCELS)
+        spread = [START + timedelta(milliseconds=chance.randint(-(10**7), 10**7)) for _ in range(200)]
+        await put(collection, parcels_sent(shelf, spread))
+        for _ in range(15):
+            start = chance.choice(spread) + chance.randint(-1, 1) * MILLISECOND
+            step = timedelta(milliseconds=chance.choice((1, 1000, chance.randint(2, 10**7))))
+            buckets = Buckets("sent_at", start, step, chance.randint(1, 5), open_end=chance.random() < 0.5)
+            where = (Is("shelf", (shelf,)), Not(Is("name", (str(chance.randint(0, 3)),))))
+            ends = [start + step * number for number in range(1, buckets.count)]
+            bounds = zip([start, *ends], [*ends, None if buckets.open_end else buckets.end], strict=True)
+            counts = [
+                (await full_tally(collection, Query((*where, Between("sent_at", at_least, below))))).total.count
+                for at_least, below in bounds
+            ]
+            assert await collection.histogram(Query(where), buckets) == Histogram(tuple(counts)), buckets
+
+
+def parcels_sent(shelf: str, moments: Sequence[datetime | None]) -> list[Parcel]:
+    return [
+        Parcel(key=f"{shelf}:{number}", shelf=shelf, name=f"{number % 4}", sent_at=moment)
+        for number, moment in enumerate(moments)
+    ]
+
+
 WORDS = ("red", "Red", "blue", "ä", "", "x y", "10", "9", "😀")
 LABELS = ("a", "a.b", "b", "tenant")
 VALUES = ("x", "1", 1, 1.0, 2.5, True, False, "true", -3, "")
@@ -264,6 +377,9 @@ class AgreementContract(ContractTests):
             tally = await full_tally(ours, query, by, **asked)
             assert tally.total == theirs.total, query
             assert {values: cell for values, cell in tally.cells.items() if cell.count} == theirs.cells, (query, by)
+            step = timedelta(days=chance.randint(1, 9999))
+            buckets = Buckets(asked["spans"][0], _moment(chance), step, 9, open_end=not by)
+            assert await ours.histogram(query, buckets) == await reference.histogram(query, buckets), (query, buckets)
         assert sum(len(page.items) for page in await pages(ours, Query((Is(shelf_field, (shelf,)),)))) == len(
             await everything(reference, Query())
         )

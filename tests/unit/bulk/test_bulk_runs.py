@@ -697,6 +697,8 @@ async def test_runs_take_turns_and_are_listed(any_house: House) -> None:
         pass
     assert [run.run_id for run in (await queue.runs.list()).items] == [second.run_id, first.run_id]
     assert [run.run_id for run in (await queue.runs.list("running")).items] == [first.run_id]
+    either = await queue.runs.list(["running", "done"])
+    assert [run.run_id for run in either.items] == [second.run_id, first.run_id]
     page = await queue.runs.list(limit=1)
     assert [run.run_id for run in (await queue.runs.list(after=str(page.next))).items] == [first.run_id]
     counts = (await queue.runs.get(second.run_id)).counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from types import coroutine
 from typing import Any
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mahavishnu.model.errors import (
     CorruptRecord,
     InvalidInput,
+    InvalidQuery,
     ItemFailed,
     MahavishnuError,
     StoreError,
@@ -23,6 +24,8 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import (
+    MOST_BUCKETS,
+    Buckets,
     Result,
     get_one,
     update_many_with_retry,
@@ -352,3 +355,21 @@ async def test_an_error_that_is_no_outcome_is_raised(workers: MemoryCollection[W
 
     with pytest.raises(TypeError, match="a bug"):
         await update_many_with_retry(workers, [Worker("w", NOON, NOON)], decide)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": 0},
+        {"count": MOST_BUCKETS + 1},
+        {"count": True},
+        {"interval": timedelta()},
+        {"interval": timedelta(hours=-1)},
+        {"interval": timedelta(microseconds=1500)},
+        {"start": NOON.replace(tzinfo=None)},
+        {"start": datetime.max.replace(tzinfo=UTC)},
+    ],
+)
+def test_buckets_that_no_store_can_fill_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuery):
+        Buckets(**{"field": "started_at", "start": NOON, "interval": timedelta(hours=1), "count": 2, **wrong})

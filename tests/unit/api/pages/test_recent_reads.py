@@ -129,6 +129,23 @@ async def test_a_read_that_began_before_a_change_answers_nobody_after_it(clock: 
     assert (await reads.get("a", source.read)).value == 1
 
 
+async def test_a_text_of_several_answers_is_made_again_when_one_of_them_is_new(clock: ManualClock) -> None:
+    source, reads = Source(), RecentReads(clock, clock)
+    first, other = await reads.get("a", source.read), await reads.get("b", source.read)
+    texts = iter(range(9))
+
+    def text() -> str:
+        return str(next(texts))
+
+    assert [first.beside(other).text("frame", text), first.beside(other).text("frame", text)] == ["0", "0"]
+    assert first.text("frame", text) == "1"
+    clock.advance(1)
+    reads.forget()
+    newer = await reads.get("b", source.read)
+    assert first.beside(newer).text("frame", text) == "2"
+    assert (first.beside(newer).at, newer.beside(first).at) == (first.at, first.at) != (newer.at, newer.at)
+
+
 async def test_a_read_that_fails_fails_for_those_who_wait(clock: ManualClock) -> None:
     source, reads = Source(), RecentReads(clock, clock)
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from mahavishnu.model import tombstones
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import AnyOf, Is, Not, Query, letter_query
-from mahavishnu.stores.base import Store, get_one, scan, write_one
+from mahavishnu.stores.base import Buckets, Store, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.memory import MemoryStore
@@ -257,6 +258,8 @@ class TestVisible:
             await with_some.write([tombstones.delete(gone, now=gone.created_at, by="ann")])
             assert (await with_some.find(asked)).items == (await without.find(asked)).items
             assert (await with_some.tally(asked)).total.count == (await without.tally(asked)).total.count
+            day = Buckets("created_at", gone.created_at, timedelta(days=1), 1)
+            assert await with_some.histogram(asked, day) == await without.histogram(asked, day)
             assert await with_some.get(["gone", "wf_0"]) == [None, *(await without.get(["wf_0"]))]
             assert await with_some.write([gone]) == [None]
 
