@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from re import _compiler as compiler
+from re import _compiler as compiler  # type: ignore[attr-defined]
 from re import _constants as op
 from re import _parser as parser
 from time import process_time
@@ -20,7 +20,7 @@ import pytest
 
 import mahavishnu
 from mahavishnu.classify.builtin import data
-from mahavishnu.model.query_text import LONGEST_TEXT
+from mahavishnu.model.query import LONGEST_TEXT
 
 # The command line and the configuration read what the operator of the process wrote.
 READ_TEXTS_OF_OTHERS = ("adapters", "bulk", "classify", "engine", "model", "stores")
@@ -68,7 +68,8 @@ class Sampler:
             kinds = {
                 (each.isalpha(), each.isdigit(), each.isspace()): each for each in self.random.sample(fits, len(fits))
             }
-            return self.random.choice(list(kinds.values()))
+            chosen: str = self.random.choice(list(kinds.values()))
+            return chosen
         if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
             least, most, body = argument
             if most > 100:
