@@ -67,7 +67,7 @@ async def fill(dlq: DeadLetterQueue, still_open: int, closed: int) -> None:
     """Open letters, and closed ones that have been added up, as the background would do it in time."""
     await fill_open(dlq, still_open)
     letters, ledger = dlq.context.letters.records, dlq.context.store.collection(LEDGER)
-    month = LedgerEntry(MONTH, "", NOW, "", letters=0, gone=True)
+    month = LedgerEntry(MONTH, NOW)
     count, tallies, groups = 0, Tallies(), dict(month.groups)
     for start in range(still_open, still_open + closed, AT_ONCE):
         made = [closed_letter(number) for number in range(start, start + AT_ONCE)]
@@ -76,7 +76,7 @@ async def fill(dlq: DeadLetterQueue, still_open: int, closed: int) -> None:
         groups = groups_of(groups, listed)
         await letters.write([fold_closed(letter, MONTH) for letter in made])
     if closed:
-        await ledger.write([LedgerEntry(MONTH, "", NOW, "", count, tallies=tallies, gone=True, groups=groups)])
+        await ledger.write([LedgerEntry(MONTH, NOW, count, tallies, groups=groups)])
 
 
 async def fill_open(dlq: DeadLetterQueue, count: int) -> None:
@@ -95,7 +95,7 @@ async def fill_closed_copies(dlq: DeadLetterQueue, url: str, index: str, closed:
     await dlq.context.letters.records.write([fold_closed(letter, MONTH) for letter in made])
     await dlq.context.clock.sleep(2)  # until they can be searched
     listed = [ListedTombstone.of_closed(letter) for letter in made]
-    month = LedgerEntry(MONTH, "", NOW, "", letters=0, gone=True)
+    month = LedgerEntry(MONTH, NOW)
     count, tallies, groups = 0, Tallies(), dict(month.groups)
     async with AsyncOpenSearch([url], timeout=120, maxsize=4) as client:
         asked = {"query": {"prefix": {"task_id": _MARK}}, "size": AT_ONCE}
@@ -117,7 +117,7 @@ async def fill_closed_copies(dlq: DeadLetterQueue, url: str, index: str, closed:
                     count, tallies = numbers_of(count, tallies, listed)
                     groups = groups_of(groups, listed)
         await client.indices.refresh(index=index)
-    sums = LedgerEntry(MONTH, "", NOW, "", count, tallies=tallies, gone=True, groups=groups)
+    sums = LedgerEntry(MONTH, NOW, count, tallies, groups=groups)
     await dlq.context.store.collection(LEDGER).write([sums])
 
 

@@ -130,8 +130,7 @@ class RecordCount:
             self.summed.add(_task_of(letter.task_id))
 
     def add_entry(self, entry: LedgerEntry) -> None:
-        self.numbers["cleared"] += entry.cleared
-        self.add(entry.letter_key, entry.letters, entry.tallies)
+        self.add("", entry.letters, entry.tallies)
 
     def add(self, task_id: str, generation: int, tallies: Tallies) -> None:
         self.numbers["letters"] += generation
@@ -189,11 +188,10 @@ async def check(
             elif kind is WAITING:
                 count.captured[letter.task_id] += letter.generation + letter.tallies.deduplicated
     async for entry in scan(dlq.store.collection(LEDGER), Query()):
-        if entry.namespace != dlq.context.written_namespace or (not entry.gone and entry.entry_id in alive):
+        if entry.namespace != dlq.context.written_namespace:
             continue
         found.deleted += entry.letters
         count.add_entry(entry)
-        deleted |= dict.fromkeys((entry.entry_id, *entry.absorbed), _ANY)
     for task, entry_id, state in diary.told:
         if entry_id not in alive and entry_id not in deleted:
             found.missing.append(f"{task} {entry_id} {state}")

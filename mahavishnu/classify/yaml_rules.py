@@ -13,11 +13,13 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from re import _constants as op
+from re import _parser as parser
 from typing import Any, NoReturn, Self
 
 import yaml
@@ -26,7 +28,6 @@ from mahavishnu.classify.builtin.attributes import status_of
 from mahavishnu.classify.builtin.codes import statuses_in
 from mahavishnu.classify.builtin.tracebacks import parse_errors
 from mahavishnu.classify.exceptions import Link, middle_cut, share, text_of, type_name, walk
-from mahavishnu.classify.growth import Growth, growth_of
 from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
@@ -37,7 +38,9 @@ _CONDITIONS = ("exception", "text", "status", "adapter")
 _ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "runbook", "tags")
 KEYS = (*_CONDITIONS, "match_subclasses", *_ADVICE)
 _REGULAR = re.compile(r"[\\^$*+?{}\[\]()|]")
-_LONGEST_SLOW = 1000  # characters that a pattern reads whose time grows faster than the text
+_LONGEST_SLOW = 1000  # characters that a regular expression with unbounded repetition reads
+_UNBOUNDED = 256  # repetitions: a larger bound is none in practice
+_REPETITIONS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 _STATUS_CLASS = re.compile(r"[45]xx", re.IGNORECASE)
 
 
@@ -50,7 +53,7 @@ class Rule:
     exceptions: tuple[str, ...] = ()
     match_subclasses: bool = True
     text: re.Pattern[str] | None = None
-    text_is_slow: bool = False  # its time grows faster than the text
+    text_is_slow: bool = False  # its time may grow faster than the text
     statuses: tuple[range, ...] = ()
     adapters: tuple[str, ...] = ()
     policy: str | None = None
@@ -205,7 +208,7 @@ def _rule(entry: Any, number: int, place: str) -> Rule:
         exceptions=read("exception", _names, ()),
         match_subclasses=read("match_subclasses", _boolean, True),
         text=text,
-        text_is_slow=text is not None and growth_of(text) is not Growth.LINEAR,
+        text_is_slow=text is not None and _is_regular(entry["text"]) and _repeats_unbounded(_parse(text)),
         statuses=read("status", _statuses, ()),
         adapters=read("adapter", _names, ()),
         policy=read("policy", policy),
@@ -253,19 +256,70 @@ def _count(value: Any) -> int:
 def _text(value: Any) -> re.Pattern[str]:
     """Plain words match as whole words in any case; a text with a special character is a regular expression."""
     text = _one_text(value)
-    if not _REGULAR.search(text):
+    if not _is_regular(text):
         words = r"\s+".join(map(re.escape, text.split()))
         return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
     try:
         pattern = re.compile(text, re.IGNORECASE)
     except re.error as problem:
         raise InvalidInput(f"{text!r} is no regular expression: {problem}") from None
-    if growth_of(pattern) is Growth.EXPONENTIAL:
+    if _repeats_ambiguously(_parse(pattern)):
         raise InvalidInput(
-            f"{text!r} takes twice the time for every character more of some text: it repeats what can be repeated in "
-            "several ways, as (a+)+ does; write it so that each text fits in one way only"
+            f"{text!r} has an unbounded repetition (+ or *) of a part that can match one text in several ways, as "
+            "(a+)+ does: some error text would hold up the process for hours. Remove one of the two repetitions, or "
+            "make the inner one possessive (a++)"
         )
     return pattern
+
+
+def _is_regular(text: str) -> bool:
+    return _REGULAR.search(text) is not None
+
+
+def _parse(pattern: re.Pattern[str]) -> Any:
+    return parser.parse(pattern.pattern, pattern.flags)
+
+
+def _repeats_unbounded(items: Any) -> bool:
+    return any(
+        (code in _REPETITIONS and argument[1] >= _UNBOUNDED) or any(map(_repeats_unbounded, _parts(argument)))
+        for code, argument in items
+    )
+
+
+def _repeats_ambiguously(items: Any, inside: bool = False) -> bool:
+    """Return whether an unbounded repetition repeats a part that can match one text in several ways.
+
+    The time of such a pattern may double with each character. `inside`: `items` are in an unbounded repetition.
+    """
+    for code, argument in items:
+        within = inside
+        if code in _REPETITIONS:
+            least, most, _ = argument
+            if inside and least != most and code is not op.POSSESSIVE_REPEAT:
+                return True
+            within = most >= _UNBOUNDED or (inside and code is not op.POSSESSIVE_REPEAT)
+        elif code is op.BRANCH and inside and not _begin_differently(argument[1]):
+            return True
+        elif code in (op.ATOMIC_GROUP, op.ASSERT, op.ASSERT_NOT):  # what has matched is not tried in another way
+            within = False
+        if any(_repeats_ambiguously(part, within) for part in _parts(argument)):
+            return True
+    return False
+
+
+def _begin_differently(branches: Any) -> bool:
+    first = [chr(each[0][1]).casefold() for each in branches if len(each) and each[0][0] is op.LITERAL]
+    return len(set(first)) == len(branches)
+
+
+def _parts(argument: Any) -> Iterator[Any]:
+    """Yield the patterns in an item's argument."""
+    if isinstance(argument, parser.SubPattern):
+        yield argument
+    elif isinstance(argument, list | tuple):
+        for each in argument:
+            yield from _parts(each)
 
 
 def _statuses(value: Any) -> tuple[range, ...]:

@@ -18,10 +18,9 @@ another sum takes numbers of it. It counts on from zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from operator import attrgetter, lt
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -70,9 +69,7 @@ class ListedTombstone:
     @classmethod
     def of_closed(cls, letter: DeadLetter) -> ListedTombstone:
         """What a month lists of a closed letter."""
-        # Without a mark and a number, it was counted, and a worker of an earlier version has dropped the mark.
-        mark = letter.counted
-        counted = mark.group == letter.fingerprint if mark else not letter.generation
+        counted = letter.counted is not None and letter.counted.group == letter.fingerprint
         return cls(
             letter.key,
             letter.entry_id,
@@ -148,24 +145,7 @@ def _closed_state(listed: ListedTombstone, current: DeadLetter | None, month: st
         return FoldState.FOLDED
     if not current.is_open and not current.is_deleted and ListedTombstone.of_closed(current) == listed:
         return FoldState.UNFOLDED
-    return FoldState.FOLDED if _has_lost_its_mark(listed, current) else FoldState.SUCCEEDED
-
-
-def _has_lost_its_mark(listed: ListedTombstone, current: DeadLetter) -> bool:
-    """Whether a worker of an earlier version, which does not keep marks, has rewritten the letter since it was folded.
-
-    Then its numbers began anew; otherwise no move makes them smaller, and its successor has one generation more.
-    """
-    if current.is_deleted or current.counted is not None:
-        return False
-    if current.entry_id != listed.entry_id and current.previous_entry_id != listed.entry_id:
-        return False
-    least = listed.generation + (current.entry_id != listed.entry_id)
-    before, now = _all_tallies(listed.tallies), _all_tallies(current.tallies)
-    return current.generation < least or any(map(lt, now, before))
-
-
-_all_tallies = attrgetter(*(each.name for each in fields(Tallies)))
+    return FoldState.SUCCEEDED
 
 
 def _is_placeholder(listed: ListedTombstone, current: DeadLetter, day: str) -> bool:

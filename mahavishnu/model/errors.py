@@ -33,7 +33,8 @@ MahavishnuError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
     │   └── LetterBusy          … because a letter of the same key is being run
     ├── StoreMisconfigured      wrong password, authority, permission or mapping; trying later does not help
-    ├── StoreCorrupt            the file is torn, foreign or from a newer version; it was left as it is
+    │   └── IncompatibleStore   … because another version made it, which this one cannot read; it was left as it is
+    ├── StoreCorrupt            the file is torn or foreign; it was left as it is
     ├── ReadTimeout             this one read took too long and was broken off; a narrower query helps
     ├── ItemFailed              this one record was refused by the store
     └── CorruptRecord           this one record cannot be read
@@ -337,8 +338,30 @@ class StoreMisconfigured(StoreError):
     """Somebody has to change the configuration; it is never treated as an outage."""
 
 
+class IncompatibleStore(StoreMisconfigured):
+    """The schema number that was `found` in a store is not `supported`; 0 is that of development versions.
+
+    >>> print(IncompatibleStore("letters.db", 2, 1))
+    letters.db has schema number 2, and this version of Mahavishnu supports 1; nothing was changed. Upgrade Mahavishnu
+    """
+
+    def __init__(self, what: str, found: int, supported: int) -> None:
+        if found > supported:
+            has, then = f"schema number {found}", "Upgrade Mahavishnu"
+        else:
+            has = f"schema number {found}" if found else "no schema number (a development version made it)"
+            then = (
+                "Export its letters with the version that wrote it (mahavishnu dlq export --output letters.jsonl), and "
+                "import them into a new store with this one (mahavishnu dlq import letters.jsonl)"
+            )
+        super().__init__(
+            f"{what} has {has}, and this version of Mahavishnu supports {supported}; nothing was changed. {then}"
+        )
+        self.found, self.supported = found, supported
+
+
 class StoreCorrupt(StoreError):
-    """The file is torn, foreign or written by a newer version; it was left as it is."""
+    """The file is torn or foreign; it was left as it is."""
 
 
 class ReadTimeout(StoreError):

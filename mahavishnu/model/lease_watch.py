@@ -31,12 +31,8 @@ _new_sighting = fast_constructor(LeaseSighting)
 
 
 def lease_seconds(letter: DeadLetter) -> float:
-    """How long the lease lasts from its claim, or its last renewal. Where an earlier version wrote it: at most."""
-    if letter.lease is None or letter.due_at is None:
-        return 0.0
-    if letter.lease.seconds is not None:
-        return letter.lease.seconds
-    return (letter.due_at - (letter.last_retry_at or letter.updated_at)).total_seconds()
+    """Return how long the lease lasts from its claim, or its last renewal; 0 without one."""
+    return 0.0 if letter.lease is None else letter.lease.seconds
 
 
 def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: float) -> LeaseSighting | None:

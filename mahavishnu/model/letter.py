@@ -137,10 +137,7 @@ class DeadLetter(_CachedText):
 
     @property
     def task_snapshot(self) -> Any:
-        """The job description as it was captured, whatever people have made of it since, as a fresh copy.
-
-        Of a letter that people changed with an earlier version it is what they made of it.
-        """
+        """The job description as it was captured, whatever people have made of it since, as a fresh copy."""
         return (self.captured_task or self.payload).value
 
     @property
@@ -222,7 +219,7 @@ def adapter_named_by(source: Source, payload: Json) -> str | None:
 
 
 def source_naming(adapter: str | None, source: Source) -> Source:
-    """The source with the adapter in it, where workers of an earlier version read it.
+    """Return the source with the adapter as its queue, which is how people search for a workflow.
 
     >>> source_naming("sweep", Source()).queue
     'sweep'

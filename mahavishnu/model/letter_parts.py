@@ -132,7 +132,7 @@ class Lease:
     """The right to run a letter until its `due_at`, and the state to return to if the run does not count.
 
     `failed_again`: the task failed elsewhere since the lease was given, so that a success of the run is not the end.
-    `seconds` are from the claim, or the last renewal, to that end; None in what earlier versions stored.
+    `seconds` are from the claim, or the last renewal, to that end.
     """
 
     owner: str
@@ -141,7 +141,7 @@ class Lease:
     prior_due: datetime | None = None
     manual: bool = False
     failed_again: bool = False
-    seconds: float | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
     ErrorCategory,
-    SourceKind,
 )
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
@@ -223,13 +222,8 @@ def letter_query(
 
 
 def adapter_is(names: Iterable[str]) -> Condition:
-    """Whether a letter names one of these adapters; `(none)` is for those that name none.
-
-    A letter that an earlier version wrote, and nobody since, is known by the workflow that it is from.
-    """
-    named = tuple("" if name == NO_ADAPTER else name for name in names)
-    earlier = (Missing("adapter"), Is("source_queue", named), Is("source_kind", (SourceKind.WORKFLOW,)))
-    return AnyOf((Is("adapter", named), Not(AnyOf(tuple(Not(each) for each in earlier)))))
+    """Return the condition that a letter names one of these adapters; `(none)` is for those that name none."""
+    return Is("adapter", tuple("" if name == NO_ADAPTER else name for name in names))
 
 
 def _check_values(field: str, values: tuple[str, ...]) -> tuple[str, ...]:

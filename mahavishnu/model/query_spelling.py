@@ -8,7 +8,8 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, adapter_is
+from mahavishnu.model.letter_parts import NO_ADAPTER
+from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.model.query_names import BY_FIELD, OPTIONAL, QueryName
 from mahavishnu.model.query_text import NAME, TASK_VALUES, VALUE, has_word
 from mahavishnu.model.query_times import is_day
@@ -64,8 +65,6 @@ def _spell(condition: Condition) -> str:
 def _spell_named(condition: AnyOf) -> str | None:
     """The text of what has a name although it is put together from several conditions; None for anything else."""
     match condition.conditions:
-        case (Is("adapter", names), *_) if adapter_is(tuple(map(str, names))) == condition:
-            return f"adapter:{','.join(quote_value(str(name) or '(none)') for name in names)}"
         case (Is("words", (str(word),)), *_) if has_word(word) == condition:
             return f"text:{quote_value(word)}"
     return None
@@ -79,6 +78,8 @@ def _spell_is(field: str, values: Sequence[Any]) -> str:
         if len({path for path, _ in pairs}) == 1 and pairs[0][0]:
             return f"task{_path(pairs[0][0])}:{','.join(quote_value(text) for _, text in pairs)}"
         return f"({' or '.join(_spell_is(field, (value,)) for value in values)})" if len(values) > 1 else _no_path()
+    if field == "adapter":
+        return f"adapter:{','.join(quote_value(str(value) or NO_ADAPTER) for value in values)}"
     name = _name(field)
     return f"{name.name}:{','.join(_scalar(name, value) for value in values)}"
 

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import SourceKind, Version
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not
+from mahavishnu.model.query import Condition, Is
 from mahavishnu.model.queues import has_items
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
@@ -23,9 +23,9 @@ ONCE_SECONDS = 3600.0  # how long the next run of `worker --once` is waited for,
 class Worker:
     """A process that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives.
 
-    It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. One that
-    says neither is of an earlier version: nobody knows what it can run. A `remote` one claims letters of a queue that
-    it does not share with others by partitions. All its letters are of one namespace; None is the one called `default`.
+    It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. A
+    `remote` one claims letters of a queue that it does not share with others by partitions. All its letters are of one
+    namespace; None is the one called `default`.
 
     `seen_at` is dated by the clock with this `mark`. One that `ended` ran what was due, once; the run before it was
     `every` seconds earlier.
@@ -115,15 +115,8 @@ def partitions_of(me: str, others: Iterable[str]) -> tuple[range, ...]:
 
 
 def run_by(adapters: Collection[str]) -> tuple[Condition, ...]:
-    """The letters that one of these adapters runs, in conditions that an index can answer.
-
-    What an earlier version wrote has no adapter: it is found by the workflow that it is from, or because that does not
-    say enough. Whoever reads it knows its adapter, and has to look.
-    """
-    names = tuple(sorted(adapters))
-    unsaid = Missing("adapter")
-    perhaps = (Is("source_queue", names), Missing("source_queue"), Not(Is("source_kind", (SourceKind.WORKFLOW,))))
-    return (AnyOf((Is("adapter", names), unsaid)), AnyOf((Not(unsaid), *perhaps)))
+    """Return the condition that one of these adapters runs a letter."""
+    return (Is("adapter", tuple(sorted(adapters))),)
 
 
 def require_adapter(letter: DeadLetter, adapters: Collection[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -188,13 +188,9 @@ class _EntryDocument(Struct, omit_defaults=True):
     """A ledger entry as it is stored, without its tallies."""
 
     entry_id: str
-    letter_key: str
     at: str
-    by: str
-    gone: bool | Literal[0, 1, 2]
+    gone: int  # only for searches
     letters: int
-    cleared: int = 0
-    absorbed: tuple[str, ...] | None = ()
     folding: tuple[_ListedPart, ...] | None = ()
     namespace: str | None = None
     groups: dict[str, tuple[int, str, str]] = {}
@@ -215,13 +211,9 @@ def _tallies(counts: Mapping[str, Any]) -> Tallies:
 def _encode_entry(entry: LedgerEntry) -> str:
     known = _EntryDocument(
         entry.entry_id,
-        entry.letter_key,
         instant_text(entry.at),
-        entry.by,
         entry.state.value,
         entry.letters,
-        entry.cleared,
-        entry.absorbed,
         tuple(
             _ListedPart(
                 each.key,
@@ -253,14 +245,9 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
         known = _read_entry(document)
         return LedgerEntry(
             known.entry_id,
-            known.letter_key,
             _moment(known.at),
-            known.by,
             known.letters,
-            known.cleared,
             _tallies(document),
-            bool(known.gone),
-            known.absorbed or (),
             tuple(
                 ListedTombstone(
                     each.key,
@@ -302,13 +289,9 @@ LEDGER: Kind[LedgerEntry] = Kind(
     versioned=_replace_version,
     fields=(
         Field("entry_id", KEYWORD, attrgetter("entry_id")),
-        Field("letter_key", KEYWORD, attrgetter("letter_key")),
         Field("at", DATE, attrgetter("at")),
-        Field("by", KEYWORD, attrgetter("by")),
         Field("gone", INTEGER, lambda entry: entry.state.value),
-        Field("absorbed", KEYWORDS, attrgetter("absorbed")),
         Field("letters", INTEGER, attrgetter("letters")),
-        Field("cleared", INTEGER, attrgetter("cleared")),
         *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
         Field("folding", BLOB, attrgetter("folding")),
         Field("namespace", KEYWORD, attrgetter("namespace")),

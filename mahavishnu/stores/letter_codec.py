@@ -302,7 +302,7 @@ def _letter(
     made.fingerprint = lasting.fingerprint
     made.reason = lasting.reason
     made.source = _source(lasting)
-    unsaid = lasting.adapter is UNSET  # by an earlier version
+    unsaid = lasting.adapter is UNSET  # in the export of a development version
     made.adapter = adapter_named_by(made.source, payload) if unsaid else lasting.adapter or None
     made.tags = lasting.tags or ()
     made.payload_types = types

@@ -1,7 +1,7 @@
 """The stored format of letters: the names and types of a document's fields, where an instant is a text.
 
 A field that is None, 0 or () by default is left out while it is that. One that is UNSET by default is always written,
-because it is searched for, but documents of earlier versions may lack it. A document is written in two parts, because
+because it is searched for, but an imported document may lack it. A document is written in two parts, because
 most of a letter is the same before and after a run, and that part of the text need not be written again.
 """
 
@@ -30,7 +30,7 @@ class FailurePart(Struct, omit_defaults=True, gc=False):
     traceback: str | None = None
     processor: str | None = None
     duration_seconds: int | float | None = None
-    retry_in_seconds: int | float | None = None  # since 0.2
+    retry_in_seconds: int | float | None = None
 
 
 class LeasePart(Struct, omit_defaults=True, gc=False):
@@ -42,7 +42,7 @@ class LeasePart(Struct, omit_defaults=True, gc=False):
     prior_due: str | None
     manual: bool
     failed_again: bool = False
-    seconds: int | float | None = None  # since 0.2
+    seconds: int | float = 0.0
 
 
 class RequeuePart(Struct, omit_defaults=True, gc=False):
@@ -101,10 +101,10 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     failures: tuple[FailurePart, ...] | None = ()
     captured_digest: str | None = None
     merged: tuple[str, ...] | None = ()
-    adapter: str | UnsetType | None = UNSET  # since 0.2; empty for none, to tell it from what was written before
+    adapter: str | UnsetType | None = UNSET  # empty for none
     tags: tuple[str, ...] | None = ()
     payload_types: Any = None
-    policy_by_verdict: bool = False  # since 0.2
+    policy_by_verdict: bool = False
     former_fingerprints: tuple[str, ...] | None = ()
     captured_task: str | None = None  # as JSON text
     typed: bool = False
@@ -141,7 +141,7 @@ class PassingPart(Struct, omit_defaults=True, gc=False):
     claim_owner: Any = None
     requeue_outcome: Any = None
     requeue_automatic: Any = None
-    unfit: str | None = None  # since 0.2
+    unfit: str | None = None
 
 
 class LastingText(LastingPart, kw_only=True, gc=False):

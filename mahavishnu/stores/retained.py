@@ -27,7 +27,6 @@ _LATEST = 100  # revisions of a letter that others may have written so lately th
 class LedgerState(IntEnum):
     """Which numbers of an entry count."""
 
-    LEAVING = 0  #: those of one letter, if that is gone: an earlier version has begun to delete it
     GONE = 1  #: all
     FOLDING = 2  #: all, and those of the listed tombstones that are folded
 
@@ -36,19 +35,12 @@ class LedgerState(IntEnum):
 class LedgerEntry:
     """Letters in numbers: those of the tombstones that were added up on one day, or of the closed letters that were in
     one month, also by group. The key is the date or the month; in a namespace with a name of its own, after that.
-
-    An earlier version wrote one for each deleted letter, under its entry id; `absorbed` had become a part of that.
     """
 
     entry_id: str
-    letter_key: str
     at: datetime
-    by: str
-    letters: int = 1
-    cleared: int = 0
+    letters: int = 0
     tallies: Tallies = field(default_factory=Tallies)
-    gone: bool = False
-    absorbed: tuple[str, ...] = ()
     folding: tuple[ListedTombstone, ...] = ()
     namespace: str | None = None
     groups: Mapping[str, GroupSum] = field(default_factory=dict)
@@ -60,7 +52,7 @@ class LedgerEntry:
 
     @property
     def state(self) -> LedgerState:
-        return LedgerState.FOLDING if self.folding else LedgerState(self.gone)
+        return LedgerState.FOLDING if self.folding else LedgerState.GONE
 
 
 async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:

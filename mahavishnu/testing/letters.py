@@ -86,7 +86,7 @@ def _fitting(status: DeadLetterStatus, at: datetime) -> dict[str, Any]:
         case DeadLetterStatus.PENDING:
             return {"due_at": at}
         case DeadLetterStatus.RETRYING:
-            lease = Lease("worker-1", "token-1", prior_due=at)
+            lease = Lease("worker-1", "token-1", prior_due=at, seconds=300)
             return {"due_at": at + timedelta(minutes=5), "lease": lease, "last_retry_at": at}
         case DeadLetterStatus.EXHAUSTED:
             return {"exhausted_at": at}

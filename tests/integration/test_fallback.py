@@ -768,7 +768,7 @@ async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kin
     records: dict[str, Any] = {
         "letters": letter,
         "history": FormerLetter.of(letter),
-        "ledger": LedgerEntry(letter.entry_id, letter.key, letter.created_at, "ann"),
+        "ledger": LedgerEntry(letter.entry_id, letter.created_at),
         "groups": Group("v1:a", owner="ann", updated_at=letter.updated_at),
         "replies": Reply("k", "digest", letter.created_at, 201),
         "workers": Worker("w", letter.created_at, letter.created_at),

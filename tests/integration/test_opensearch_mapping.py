@@ -262,14 +262,6 @@ async def test_all_contradictions_are_said_at_once(server: Server) -> None:
     assert server.index in str(problem.value)
 
 
-async def test_an_index_of_a_newer_version_is_left_alone(server: Server) -> None:
-    async with server.store():
-        pass
-    server.request("PUT", "/_mapping", {"_meta": {"mahavishnu": {"layout": 99}}})
-    with pytest.raises(StoreMisconfigured, match="newer version"):
-        await server.store().open()
-
-
 async def test_an_alias_of_several_indices_is_reported(server: Server, opensearch: Servers) -> None:
     for number in (1, 2):
         alias: dict[str, Any] = {"aliases": {server.index: {}}}

@@ -1,4 +1,4 @@
-"""The file: how it comes to be, and that one that is torn, foreign or newer is refused and left as it is."""
+"""The file: how it comes to be, and that one that is torn or foreign is refused and left as it is."""
 
 # ruff: noqa: ASYNC240 - files are damaged here while nobody else waits for the loop
 from __future__ import annotations
@@ -135,12 +135,6 @@ class TestForeign:
         assert "another program" in str(await refused(path))
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT * FROM letters").fetchall() == [(1, 2, 3)]
-
-    async def test_a_newer_layout(self, path: Path) -> None:
-        await filled(path)
-        with closing(sqlite3.connect(path)) as newer:
-            newer.execute("PRAGMA user_version = 2")
-        assert "newer version" in str(await refused(path))
 
 
 class TestTorn:

@@ -1,6 +1,6 @@
 """Three views of the whole: letters by reason, what runs now by state, and the archive by month.
 
-They are counted by the store. Only records that lack a number, because an earlier version wrote them, are read for it.
+They are counted by the store.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.statistics import ReasonLines, count_by_reason
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
-from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
+from mahavishnu.model.query import Between, Is, Missing, Query, Sort
 from mahavishnu.model.task_states import OPEN, TaskState
 from mahavishnu.model.tasks import TaskRecord
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
-from mahavishnu.stores.base import Cell, Tally, find_pages
-from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.archived import ArchivePartition, PartitionState
+from mahavishnu.stores.base import Cell, Tally
 from mahavishnu.stores.source_kinds import TASKS
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -65,7 +63,7 @@ class Dashboard:
         tasks = context.records(TASKS)
         now, is_open = context.clock.now(), Is("state", OPEN)
         whole, hour, day = await asyncio.gather(
-            _count(tasks, TASKS, (is_open,), ["state"], ["entered_second"], ["state_entered_at"]),
+            tasks.tally(Query((is_open,)), ["state"], sums=["entered_second"], spans=["state_entered_at"]),
             tasks.tally(Query((is_open, Between("state_entered_at", below=now - HOUR))), ["state"]),
             tasks.tally(Query((is_open, Between("state_entered_at", below=now - DAY))), ["state"]),
         )
@@ -94,20 +92,14 @@ class Dashboard:
         own = context.namespace
         tallies = await asyncio.gather(
             *(
-                _count(
-                    NamespaceRecords(places.letters(each.name), own, False, context.scope, SCOPED_FIELDS),
-                    archive_kind(ARCHIVED_LETTERS, each.name),
-                    (_STILL_THERE,),
-                    sums=["former_count", "document_bytes"],
+                NamespaceRecords(places.letters(each.name), own, False, context.scope, SCOPED_FIELDS).tally(
+                    Query((_STILL_THERE,)), sums=["former_count", "document_bytes"]
                 )
                 for each in there
             ),
             *(
-                _count(
-                    NamespaceRecords(places.tasks(each.name), own, False, context.scope, _TASK_FIELDS),
-                    archive_kind(ARCHIVED_TASKS, each.name),
-                    (),
-                    sums=["document_bytes"],
+                NamespaceRecords(places.tasks(each.name), own, False, context.scope, _TASK_FIELDS).tally(
+                    Query(), sums=["document_bytes"]
                 )
                 for each in with_tasks
             ),
@@ -171,22 +163,3 @@ def _why_incomplete(partitions: Iterable[ArchivePartition], tallies: Iterable[Ta
         names = f"{', '.join(detached[:MOST_NAMED])}{' and others' if len(detached) > MOST_NAMED else ''}"
         return f"what is in detached partitions is not counted: {names}"
     return next((tally.degraded for tally in tallies if tally.degraded), None)
-
-
-async def _count(
-    records: NamespaceRecords[T],
-    kind: Kind[T],
-    where: tuple[Condition, ...],
-    by: Sequence[str] = (),
-    sums: Sequence[str] = (),
-    spans: Sequence[str] = (),
-) -> Tally:
-    """A tally, with the numbers of those records that were written before the store knew them."""
-    tally = await records.tally(Query(where), by, sums=sums, spans=spans)
-    cells = dict(tally.cells)
-    async for earlier in find_pages(records, Query((*where, Missing(sums[0])))):
-        for record in earlier.items:
-            values = tuple(kind.by_name[name].term(record) for name in by)
-            more = Cell(0, {name: kind.by_name[name].term(record) for name in sums})
-            cells[values] = cells.get(values, Cell()).plus(more)
-    return Tally(cells, tally.degraded)

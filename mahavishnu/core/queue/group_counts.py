@@ -119,7 +119,7 @@ async def count_groups(
             for_people=for_people[fingerprint].count if fingerprint in for_people else 0,
             occurrences=here_now.sums.get("occurrences", 0),
             newest_open=here_now.latest.get("created_at"),
-            captured=max(here_now.latest.values(), default=None),  # an older version wrote no captured_at
+            captured=here_now.latest.get("captured_at"),
             total=cell.count,
             first=cell.earliest.get("created_at"),
             last=cell.latest.get("created_at"),

@@ -1,8 +1,4 @@
-"""The numbers of letters that these do not count themselves any more, see `mahavishnu.model.daily_sums`.
-
-An earlier version wrote an entry for each letter that it deleted, which said *leaving* before and *gone* after it was
-removed. These are read on.
-"""
+"""The numbers of letters that these do not count themselves any more, see `mahavishnu.model.daily_sums`."""
 
 from __future__ import annotations
 
@@ -33,7 +29,6 @@ from mahavishnu.model.namespaces import written_namespace
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
 from mahavishnu.model.returning import is_placeholder, placeholder
 from mahavishnu.stores.base import (
-    Collection,
     Result,
     Store,
     get_one,
@@ -46,7 +41,7 @@ from mahavishnu.stores.base import (
     write_with_retry,
 )
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
-from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_found_revisions, forget_revisions
+from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_revisions
 
 log = logging.getLogger(__name__)
 _TRIES = 10
@@ -58,7 +53,7 @@ MANY_CLOSED = _CLOSED_AT_ONCE // 2  # where one go had so many, there are probab
 _OTHERS_DAYS = 365  # how long at least a tombstone of another app is left to that: it may have a limit of its own
 _OTHERS = 20  # other namespaces at once
 _TALLIES = tuple(each.name for each in fields(Tallies))
-_SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters", "cleared")
+_SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters")
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 _ENDED = Not(Is("resolution_status", (ResolutionStatus.PENDING, ResolutionStatus.DELETED)))
 # Letters that have numbers: two queries, because each of them finds its letters with an index.
@@ -82,10 +77,6 @@ class Ledger:
         sums: Counter[str] = Counter(dict.fromkeys(_SUMS, 0))
         for state in (LedgerState.GONE, LedgerState.FOLDING):
             sums.update(groups[state].sums if state in groups else {})
-        if LedgerState.LEAVING in groups:
-            async for entry in scan(context.ledger, _in_state(LedgerState.LEAVING)):
-                if await _has_left(context.letters.records, entry):
-                    sums.update({**_numbers(entry.letters, entry.tallies), "cleared": entry.cleared})
         if LedgerState.FOLDING in groups:
             async for day in scan(context.ledger, _in_state(LedgerState.FOLDING)):
                 there = await context.letters.records.get([listed.key for listed in day.folding])
@@ -137,9 +128,9 @@ class Ledger:
         if is_home_away(store):
             return 0
         # Tombstones that are kept locally go home first.
-        folding = self._folding(self._context.namespace, timedelta(days=self._context.limits.tombstone_days))
-        await folding.settle_earlier_entries()
-        return await folding.fold_all()
+        return await self._folding(
+            self._context.namespace, timedelta(days=self._context.limits.tombstone_days)
+        ).fold_all()
 
     async def fold_closed(self, at_least: int = _LISTED) -> int:
         """Add up the numbers of letters that were closed a while ago: some of them, if there are so many.
@@ -169,9 +160,7 @@ class Ledger:
         )
         count = 0
         for name in others[:_OTHERS]:
-            folding = _Folding(home, name, now, limit)
-            await folding.settle_earlier_entries()
-            count += await folding.fold_all(lists=1)
+            count += await _Folding(home, name, now, limit).fold_all(lists=1)
         return count
 
 
@@ -183,15 +172,6 @@ class _Folding:
         self._letters = NamespaceRecords(home.collection(LETTERS), namespace)
         self._ledger = NamespaceRecords(home.collection(LEDGER), namespace, default_is_none=True)
         self._revisions, self._history = home.collection(REVISIONS), home.collection(HISTORY)
-
-    async def settle_earlier_entries(self) -> None:
-        """Finish what an earlier version began to delete, before a tombstone could count the same letter again."""
-        async for entry in scan(self._ledger, _in_state(LedgerState.LEAVING)):
-            if await _has_left(self._letters, entry):
-                await forget_found_revisions(self._revisions, self._history, (entry.entry_id, *entry.absorbed))
-                await self._ledger.write([replace(entry, gone=True)])
-            else:
-                await self._ledger.remove([entry])
 
     async def fold_all(self, lists: int | None = None) -> int:
         """Fold and remove what is old enough, or so many lists of it. Returns how many tombstones were folded."""
@@ -283,7 +263,7 @@ class _Folding:
         return date if self._namespace is None else f"{self._namespace}/{date}"
 
     def _empty_day(self, name: str | None = None) -> LedgerEntry:
-        return LedgerEntry(name or self._today, "", self._now, "", letters=0, gone=True, namespace=self._namespace)
+        return LedgerEntry(name or self._today, self._now, namespace=self._namespace)
 
     async def _list_more(self) -> LedgerEntry | None:
         """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
@@ -382,11 +362,6 @@ def _is_listed(letter: DeadLetter, day: Result[LedgerEntry]) -> bool:
     if isinstance(day, LedgerEntry):
         return any(fold_state(listed, letter, day.key) is FoldState.FOLDED for listed in day.folding)
     return day is not None
-
-
-async def _has_left(letters: Collection[DeadLetter], entry: LedgerEntry) -> bool:
-    letter = await get_one(letters, entry.letter_key)
-    return letter is None or not letter.knows(entry.entry_id)
 
 
 def _in_state(state: LedgerState) -> Query:

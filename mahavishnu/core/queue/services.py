@@ -236,7 +236,7 @@ async def archive_old(dlq: DeadLetterQueue) -> None:
 async def add_up_closed(context: QueueContext) -> None:
     """Add up letters that were closed a while ago, one go after the other while there are many.
 
-    A store of an earlier version may have a million. Half of the time is for others.
+    Half of the time is for others.
     """
     from mahavishnu.core.queue.ledger import MANY_CLOSED, Ledger
 

@@ -138,7 +138,6 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     names = [tally.name for tally in fields(Tallies)]
     numbers = {name: live.sums.get(f"tally_{name}", 0) + deleted.get(f"tally_{name}", 0) for name in names}
     letters = live.sums.get("generation", 0) + deleted.get("letters", 0)
-    numbers["cleared"] += deleted.get("cleared", 0)
     return {"enqueued_total": letters + numbers["reopened"], **numbers}
 
 

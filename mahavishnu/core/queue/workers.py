@@ -150,8 +150,8 @@ class Workers:
     async def waiting(self, overdue: timedelta | None = None) -> Sequence[WaitingLetters]:
         """The open letters that are to be retried and that no live worker can run, by queue and adapter.
 
-        With `overdue`, only those that have been due for so long. Empty where it cannot be told, as in an outage, or
-        while a worker of an earlier version lives, which does not say what it can run. Raises StoreError.
+        With `overdue`, only those that have been due for so long. Empty where it cannot be told, as in an outage.
+        Raises StoreError.
         """
         await self._context.open()
         roll = await self._roll()
@@ -187,24 +187,20 @@ class Workers:
         """How many letters wait for others than these workers, by adapter: all, and those that are overdue."""
         own = self._context.namespace
         each_takes_any_queue = not any(worker.queues for worker in workers if worker.takes_from(own))
-        if (
-            own != ALL_NAMESPACES
-            and each_takes_any_queue
-            and (parts := await self._due_by_adapter(overdue)) is not None
-        ):
+        if own != ALL_NAMESPACES and each_takes_any_queue:
             all_, late = (
                 without_worker([WaitingLetters("", name, left, namespace=own) for name, left in part.items()], workers)
-                for part in parts
+                for part in await self._due_by_adapter(overdue)
             )
         else:
             all_, late = [*await self._waiting(workers, None)], [*await self._waiting(workers, PATIENCE)]
         return count_by_adapter(all_, NO_ADAPTER), count_by_adapter(late, NO_ADAPTER)
 
-    async def _due_by_adapter(self, overdue: datetime) -> Sequence[Mapping[str | None, int]] | None:
+    async def _due_by_adapter(self, overdue: datetime) -> Sequence[Mapping[str | None, int]]:
         """How many letters of each adapter are to be retried: all, and those that are overdue.
 
         Only what is open has a due date, so that an index has all that is counted, and no letter is looked at but those
-        that are being run. None where a letter of an earlier version does not say its adapter. Empty in an outage.
+        that are being run. Empty in an outage.
         """
         now, edge = self._context.clock.now(), instant(overdue) + _RESOLUTION
         running = Is("status", (DeadLetterStatus.RETRYING,)), Not(Between("due_at", at_most=now))
@@ -216,8 +212,6 @@ class Workers:
         if any(tally.degraded for tally in tallies):
             return {}, {}
         late, later, run = ({name: cell.count for (name,), cell in tally.cells.items()} for tally in tallies)
-        if late.get(None) or later.get(None):
-            return None
         all_ = {name: late.get(name, 0) + later.get(name, 0) - run.get(name, 0) for name in {**late, **later}}
         return [{name or None: left for name, left in part.items() if left > 0} for part in (all_, late)]
 
@@ -288,21 +282,20 @@ class Workers:
         else:
             chosen = (Between("due_at", at_most=now - overdue),)
         query = Query((Is("resolution_status", (ResolutionStatus.PENDING,)), *chosen))
-        own, by = self._context.namespace, ["queue", "adapter", "source_queue"]
+        own, by = self._context.namespace, ["queue", "adapter"]
         if own == ALL_NAMESPACES:  # to sort many letters by one more name takes a while
             by.append("namespace")
         tally = await self._context.letters.tally(query, by, spans=["due_at"])
         letters = [
             WaitingLetters(
                 queue,
-                (source if adapter is None else adapter) or None,
+                adapter or None,
                 cell.count,
                 since,
                 namespace=where[0] if where else own,
                 until=cell.latest.get("due_at"),
             )
-            for (queue, adapter, source, *where), cell in tally.cells.items()
-            # Where neither is known, an earlier version wrote the letter: what runs it stands in its task.
-            if cell.count and (since := cell.earliest.get("due_at")) and not adapter is source is None
+            for (queue, adapter, *where), cell in tally.cells.items()
+            if cell.count and (since := cell.earliest.get("due_at"))
         ]
         return [] if tally.degraded else without_worker(letters, live)

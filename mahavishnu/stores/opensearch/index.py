@@ -124,6 +124,8 @@ class Index(Generic[T]):
     async def apply_plan(self, found: tuple[Plan, IndexIdentity] | None, *, within: float | None = None) -> None:
         """Create or extend the index as `look` found necessary."""
         needed, identity = found or await self._create(within)
+        for upgrade in needed.upgrades:
+            await upgrade.index(self.client.ask, self.name)
         await self._extend(needed, within)
         if identity.concrete and not identity.exact:
             identity = await self._with_exact(identity, within)

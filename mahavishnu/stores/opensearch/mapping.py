@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mahavishnu.model.errors import StoreMisconfigured
+from mahavishnu.stores import schema
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind
+from mahavishnu.stores.schema import Upgrade
 
-LAYOUT = 1  # written into each index; raised when older code could misread or spoil a newer index
 KEY, STAMP, ORIGINALS = "store_key", "store_stamp", "store_originals"
 MOST_HITS = 10_000  # of one answer
 # Also the server's own values: said aloud, they win over the index templates of the server's users.
@@ -51,21 +52,27 @@ class Plan:
     layout: Layout
     extension: dict[str, Any] | None = None  # of its mapping
     settings: dict[str, Any] | None = None
+    upgrades: Sequence[Upgrade] = ()  # before that
 
 
 def mapping(kind: Kind[Any]) -> dict[str, Any]:
     """For a new index. Strict, so that no payload can ever make it grow."""
     properties = {f.name: _property(f) for f in kind.fields} | _STORE_FIELDS
-    return {"dynamic": "strict", **_WHOLE_DOCUMENT, "_meta": {_META: {"layout": LAYOUT}}, "properties": properties}
+    return {
+        "dynamic": "strict",
+        **_WHOLE_DOCUMENT,
+        "_meta": {_META: {"schema": schema.SCHEMA}},
+        "properties": properties,
+    }
 
 
 def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mapping[str, Any]) -> Plan:
-    """For the mapping and settings of an existing index. Raises StoreMisconfigured naming what contradicts."""
-    layout = found.get("_meta", {}).get(_META, {}).get("layout", 0)
-    if layout > LAYOUT:
-        raise StoreMisconfigured(
-            f"index {index} was made by a newer version (layout {layout}, known is {LAYOUT}); upgrade this program"
-        )
+    """For the mapping and settings of an existing index.
+
+    Raises StoreMisconfigured naming what contradicts, and IncompatibleStore for an index of another version.
+    """
+    number = _number(found)
+    upgrades = schema.upgrades_from(schema.SCHEMA if number is None else number, f"index {index}")
     existing: Mapping[str, Any] = found.get("properties", {})
     missing: dict[str, Any] = {}
     problems = _incomplete(found)
@@ -101,10 +108,16 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mappin
     extension: dict[str, Any] = {"properties": missing} if missing else {}
     if found.get("dynamic") != "strict":
         extension["dynamic"] = "strict"
-    if extension or layout != LAYOUT:
-        extension["_meta"] = {**found.get("_meta", {}), _META: {"layout": LAYOUT}}
+    if number != schema.SCHEMA:
+        extension["_meta"] = {**found.get("_meta", {}), _META: {"schema": schema.SCHEMA}}
     window = None if _window(settings) >= MOST_HITS else {"index.max_result_window": MOST_HITS}
-    return Plan(Layout(frozenset(moved), flat), extension or None, window)
+    return Plan(Layout(frozenset(moved), flat), extension or None, window, upgrades)
+
+
+def _number(found: Mapping[str, Any]) -> int | None:
+    """The schema number of an index; None for one that was made by hand: it gets the number with what it lacks."""
+    ours = found.get("_meta", {}).get(_META)
+    return None if ours is None else ours.get("schema", schema.UNNUMBERED)
 
 
 def setting_problems(settings: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.stores.sqlite.file import Connector, prepare, provide, roll_back, translate_error
+from mahavishnu.stores.sqlite.file import Connector, prepare, provide, roll_back, translate_error, upgrade
 from mahavishnu.stores.sqlite.table import Table
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ class Connections:
         place = _place(self._names[0])  # before it is opened: if it is replaced meanwhile, that is noticed later
         connection = self._connect()
         try:
+            upgrade(connection, self.path)
             for table in self._tables.values():
                 prepare(connection, table)
             self._log = os.open(self._names[1], os.O_RDONLY)

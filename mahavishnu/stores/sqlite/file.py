@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores import schema
 from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
 
-APPLICATION_ID = 0x4D56444C  # "MVDL": marks the file as ours
-LAYOUT = 1  # raised when older code could not work with the file any more
+APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
+_DEVELOPMENT_ID = 0x4D56444C  # "MVDL": of versions before 0.1.0, whose `user_version` says nothing
 PAGE_SIZE = 8192  # a letter is about 2 KB: of 4 KB pages, a third stayed empty
 CACHE_KIB = 16_000
 OLDEST_SQLITE = (3, 35)
@@ -61,8 +62,8 @@ class Connector:
 def provide(path: Path) -> None:
     """See to it that there is a file of ours at `path`.
 
-    Raises StoreMisconfigured where there can be none, StoreUnavailable where the disk is full, and StoreCorrupt,
-    leaving it as it is, for any file but ours.
+    Raises StoreMisconfigured where there can be none, StoreUnavailable where the disk is full, and, leaving it as it
+    is, StoreCorrupt for any file but ours, and IncompatibleStore for that of another version.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreMisconfigured(f"SQLite {sqlite3.sqlite_version} is too old; 3.35 or newer is needed")
@@ -90,7 +91,7 @@ def _create(path: Path) -> None:
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {LAYOUT}")
+            connection.execute(f"PRAGMA user_version = {schema.SCHEMA}")
             connection.execute('CREATE TABLE "_kinds" (kind TEXT NOT NULL PRIMARY KEY, format TEXT NOT NULL)')
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
@@ -121,7 +122,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _inspect(path: Path) -> None:
-    """Raise StoreCorrupt for a file that is torn, foreign or newer. Nothing is written, and no lock is lost.
+    """Raise StoreCorrupt for a file that is torn or foreign, and IncompatibleStore for one that cannot be upgraded.
+
+    Nothing is written, and no lock is lost.
 
     SQLite does the reading: closing a handle of our own would drop the locks of this process's other connections.
     """
@@ -138,11 +141,11 @@ def _inspect(path: Path) -> None:
 
 
 def _look(path: Path, mode: str, check: Callable[[sqlite3.Connection], str | None]) -> str | None:
-    """What `check` finds torn. Raises StoreCorrupt for a file that is not ours, or newer."""
+    """What `check` finds torn. Raises StoreCorrupt for a file that is not ours, and IncompatibleStore."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (layout,) = connection.execute("PRAGMA user_version").fetchone()
+            (number,) = connection.execute("PRAGMA user_version").fetchone()
             found = check(connection)
     except sqlite3.DatabaseError as problem:
         if _code(problem) == sqlite3.SQLITE_CORRUPT:
@@ -150,12 +153,9 @@ def _look(path: Path, mode: str, check: Callable[[sqlite3.Connection], str | Non
         if _code(problem) == sqlite3.SQLITE_NOTADB:
             raise StoreCorrupt(f"{path} is no SQLite database; it was left as it is") from None
         raise
-    if application != APPLICATION_ID:
+    if application not in (APPLICATION_ID, _DEVELOPMENT_ID):
         raise StoreCorrupt(f"{path} is the SQLite database of another program; it was left as it is")
-    if layout > LAYOUT:
-        raise StoreCorrupt(
-            f"{path} was written by a newer version (layout {layout}, known is {LAYOUT}); it was left as it is"
-        )
+    schema.upgrades_from(number if application == APPLICATION_ID else schema.UNNUMBERED, str(path))
     return found
 
 
@@ -188,6 +188,25 @@ def roll_back(connection: sqlite3.Connection) -> None:
     """Undo what is not committed; after some errors SQLite has done so already."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the present schema number, if it has not got it. Raises IncompatibleStore."""
+    if not schema.upgrades_from(_number(connection), str(path)):
+        return
+    with transaction(connection):
+        for step in schema.upgrades_from(_number(connection), str(path)):  # perhaps another process has just done it
+            step.file(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {schema.SCHEMA}")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # older code looks at the file first
+
+
+def _number(connection: sqlite3.Connection) -> int:
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        return schema.UNNUMBERED
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)
 
 
 def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreUnavailable
+from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced
 from mahavishnu.stores.sqlite.file import roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
@@ -28,6 +28,7 @@ _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong wi
     sqlite3.DataError,
     sqlite3.IntegrityError,
 )
+_OF_THE_FILE = (StoreUnavailable, StoreCorrupt, StoreMisconfigured)  # problems of all rows
 
 Missed: TypeAlias = "dict[int, ItemFailed | None]"
 
@@ -250,8 +251,8 @@ class Writer:
             problem = translate_error(problem, self._path, committing=committing)
         with suppress(sqlite3.Error, FileReplaced):  # what cannot be undone now is undone before the next transaction
             roll_back(self._connections.writing)
-        own = isinstance(problem, StoreUnavailable | StoreCorrupt)  # one for each: they are raised in different tasks
-        if isinstance(problem, StoreUnavailable | StoreCorrupt):
+        own = isinstance(problem, _OF_THE_FILE)  # one for each: they are raised in different tasks
+        if isinstance(problem, _OF_THE_FILE):
             self.trouble = problem
         _deliver_answers([(call, None, copy(problem) if own else problem) for call in calls])
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from mahavishnu.model.lease_watch import SURELY_OVER, lease_seconds, may_be_run, must_renew, sighting_of
-from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter import evolve
 from mahavishnu.model.lifecycle import merge, renew
 from mahavishnu.stores import lease_watch
 from mahavishnu.stores.lease_watch import LeaseWatch
@@ -18,17 +17,10 @@ from tests.unit.letters import TOKEN, captured, claimed, failure, noon
 RUNNING = claimed(captured(), noon(1), minutes=5)  # until noon(6)
 
 
-def old(letter: DeadLetter) -> DeadLetter:
-    """As an earlier version stored it."""
-    assert letter.lease is not None
-    return evolve(letter, lease=replace(letter.lease, seconds=None))
-
-
 def test_a_lease_is_as_long_as_from_its_claim_or_renewal_to_its_end() -> None:
     assert lease_seconds(RUNNING) == 300
     longer = renew(RUNNING, token=TOKEN, until=noon(14), now=noon(4))
     assert lease_seconds(longer) == 600
-    assert lease_seconds(old(longer)) == 780, "at most: from the claim to the end"
     assert lease_seconds(captured()) == 0
 
 

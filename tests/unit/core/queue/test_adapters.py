@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine import claiming
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import PARTITIONS, partition_of
 from mahavishnu.model.letter_parts import RetryPolicy
@@ -126,51 +120,6 @@ async def test_no_letter_waits_in_the_share_of_a_worker_that_cannot_run_it(house
     for name in theirs:
         await fails(queue_of(both), name, "y")
     await until(lambda: len(ran.calls) == len(theirs))
-
-
-class TestEarlierVersions:
-    """What they wrote has no field for its adapter."""
-
-    async def _age(self, house: House, *names: str) -> None:
-        """Make these letters as an earlier version writes them."""
-        with closing(sqlite3.connect(house.folder / "letters.db")) as connection, connection:
-            for key, text in connection.execute("SELECT _key, _body FROM letters").fetchall():
-                document = json.loads(text)
-                if document["task_id"] in names:
-                    del document["adapter"]
-                    body = json.dumps({**document, "schema": 1})
-                    connection.execute("UPDATE letters SET adapter = NULL, _body = ? WHERE _key = ?", (body, key))
-
-    @pytest.fixture
-    async def house(self, tmp_path: Path) -> AsyncIterator[House]:
-        house = House("sqlite", tmp_path)
-        yield house
-        await house.close()
-
-    async def test_they_are_run_by_the_workflow_that_they_are_from(self, house: House) -> None:
-        app, runs = app_with(house, "mine")
-        queue = queue_of(app)
-        await fails(queue, "from a run", "mine")
-        await queue.enqueue("by its task", {"adapter": "mine"}, [], "reset", RetryPolicy.IMMEDIATE)
-        await fails(queue, "of others", "theirs")
-        await fails(queue, "of nobody", None)
-        await self._age(house, "from a run", "by its task", "of others", "of nobody")
-        assert await queue.run_due() == 2
-        assert await attempts(queue, "from a run", "by its task", "of others", "of nobody") == [1, 1, 0, 0]
-        assert len(runs.calls) == 2
-
-    async def test_many_of_others_starve_nobody(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(claiming, "_AT_ONCE", 10)
-        app, runs = app_with(house, "mine")
-        queue = queue_of(app)
-        names = [f"old-{n}" for n in range(35)]
-        for name in names:
-            await queue.enqueue(name, {"adapter": "theirs"}, [], "reset", RetryPolicy.IMMEDIATE, priority=5)
-        await self._age(house, *names)
-        await fails(queue, "mine", "mine")
-        assert await queue.run_due() == 1
-        assert runs.tasks == [{"n": "mine"}]
-        assert set(await attempts(queue, *names)) == {0}
 
 
 async def test_claims_take_letters_of_the_adapters_that_are_asked_for(any_house: House) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,14 @@ from mahavishnu.core.queue.services import add_up_closed
 from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.daily_sums import has_numbers
 from mahavishnu.model.errors import MahavishnuError, StoreError
-from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
-from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one
-from mahavishnu.stores.kinds import LEDGER, LETTERS
+from mahavishnu.stores.base import get_one, scan, write_one
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.faults import Call
 from mahavishnu.testing.letters import make_letter
-from tests.interleaving import Actor as Interleaved
-from tests.interleaving import run_in_every_order
 from tests.unit.core.queue.test_ledger import OPERATIONS, Actor
 from tests.unit.queues import House, Runs, fill, letter_of, sound
 
@@ -218,42 +214,6 @@ def opened_again(letter: DeadLetter, now: datetime) -> DeadLetter:
 
 def succeeded(letter: DeadLetter, now: datetime) -> DeadLetter:
     return lifecycle.next_generation(letter, make_letter(task_id=letter.task_id, updated_at=now))[1]
-
-
-@pytest.mark.parametrize("move", [opened_again, succeeded], ids=lambda move: str(move.__name__))
-async def test_a_worker_that_keeps_no_marks_rewrites_a_letter_while_it_is_added_up(
-    house: House, move: Callable[[DeadLetter, datetime], DeadLetter]
-) -> None:
-    """A worker of an earlier version reads documents without the mark, and writes them without it."""
-    queue, former, numbers, name = house.queue(), house.queue(), count(), ""
-    for each in (queue, former):
-        await each.open()
-
-    async def begin() -> list[Interleaved]:
-        nonlocal name
-        name = f"old_{next(numbers)}"
-        await queue.enqueue(name, {}, [], "connection refused")
-        await queue.letters.fail(name)
-        house.clock.advance(HOURS)
-        return [
-            Interleaved(lambda: ledger_of(queue).fold_closed(1), faults_of(queue), name, LEDGER),
-            Interleaved(rewrite, faults_of(former), name),
-        ]
-
-    async def rewrite() -> None:
-        letters = former.context.letters.records
-        await update_with_retry(
-            letters, name, lambda current: evolve(move(current, house.clock.now()), counted=None), what="letter"
-        )
-
-    async def check() -> None:
-        stats = await queue.get_statistics()
-        done.append(name)
-        assert stats["lifetime_stats"]["enqueued_total"] == 2 * len(done), "each was opened twice"
-        assert stats["lifetime_stats"]["permanently_failed"] == len(done)
-
-    done: list[str] = []
-    assert await run_in_every_order(begin, check) > 5
 
 
 async def _play(schedule: list[tuple[int, bool]], verbs: list[tuple[str, int]]) -> None:

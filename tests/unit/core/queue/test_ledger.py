@@ -326,46 +326,6 @@ async def test_tombstones_of_a_local_store_go_home_first() -> None:
         assert await get_one(primary.collection(LETTERS), "kept") is None
 
 
-class TestEarlierEntries:
-    """What an earlier version wrote of each letter that it deleted."""
-
-    @pytest.fixture
-    async def queue(self, any_house: House) -> DeadLetterQueue:
-        queue = any_house.queue()
-        await fill(queue, 2)
-        stays, other = await records(queue)
-        at = any_house.clock.now()
-        gone = LedgerEntry("gone", "wf_x", at, "ann", letters=2, cleared=1, tallies=Tallies(archived=1), gone=True)
-        cut_off_early = LedgerEntry(stays.entry_id, stays.key, at, "ann", cleared=1)
-        cut_off_late = LedgerEntry("former", other.key, at, "ann", cleared=1, absorbed=("earlier",))
-        await queue.context.ledger.write([gone, cut_off_early, cut_off_late])
-        return queue
-
-    async def test_they_count(self, queue: DeadLetterQueue) -> None:
-        lifetime = (await sound(queue))["lifetime_stats"]
-        assert (lifetime["enqueued_total"], lifetime["cleared"], lifetime["archived"]) == (5, 2, 1)
-        await queue.clear_all()
-        lifetime = (await sound(queue))["lifetime_stats"]
-        assert (lifetime["enqueued_total"], lifetime["cleared"], lifetime["archived"]) == (5, 4, 1)
-
-    async def test_what_was_begun_is_settled_before_its_letter_is_forgotten(
-        self, any_house: House, queue: DeadLetterQueue
-    ) -> None:
-        old = evolve(make_letter(task_id="wf_00001", entry_id="former"), version=None)
-        await write_one(queue.context.revisions, Revision.of(old))
-        await queue.clear_all()
-        before = (await sound(queue))["lifetime_stats"]
-        any_house.clock.advance(OLD.total_seconds())
-        assert await ledger_of(queue).fold() == 2
-        assert (await sound(queue))["lifetime_stats"] == before
-        assert {entry.key: entry.gone for entry in await entries(queue)} == {
-            "gone": True,
-            "former": True,
-            any_house.clock.now().date().isoformat(): True,
-        }
-        assert [each async for each in scan(queue.context.revisions, Query())] == []
-
-
 def test_what_has_become_of_a_listed_tombstone() -> None:
     clock = ManualClock()
     alive = make_letter(task_id="wf")
@@ -388,7 +348,7 @@ def test_what_has_become_of_a_listed_tombstone() -> None:
 async def test_the_stored_list_reads_back(any_house: House) -> None:
     queue = await deleted_ones(any_house)
     listed = tuple(ListedTombstone.of(letter) for letter in await records(queue))
-    entry = LedgerEntry("2026-01-01", "", any_house.clock.now(), "", letters=0, gone=True, folding=listed)
+    entry = LedgerEntry("2026-01-01", any_house.clock.now(), folding=listed)
     await write_one(queue.context.ledger, entry)
     assert await entries(queue) == [entry]
     assert all(each.tallies.cleared for each in listed)

@@ -213,6 +213,14 @@ async def test_a_letter_that_was_being_run_stays_deleted(house: House) -> None:
     await sound(dlq)
 
 
+@pytest.mark.parametrize("source", [{"source_queue": "sweep"}, {"task": {"adapter": "sweep"}}])
+def test_a_line_of_a_development_version_without_adapters_is_run_by_the_workflow_it_names(source: Any) -> None:
+    document = {**json.loads(letter_as_line(make_letter())), **source, "schema": 1}
+    del document["adapter"]
+    assert parse_letter(document).adapter == "sweep"
+    assert parse_letter(json.dumps(document)).adapter == "sweep"
+
+
 async def test_a_full_queue_takes_no_open_letter_but_every_closed_one(house: House, there: House) -> None:
     here, other = house.queue(), there.queue(max_size=1)
     await here.enqueue("open", {}, [], "connection refused")
