@@ -47,10 +47,12 @@ check: $(READY) ## Check format, lint, types, the direction of imports, and the 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python tools/format_templates.py --check
 
 fix: $(READY) ## Format, and repair what the linter can repair
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(BIN)/python tools/format_templates.py
 
 coverage: $(READY) ## Measure what all tests but the acceptance tests reach; fails below the floor in pyproject.toml
 	$(BIN)/pytest -m "not prove" -n 2 --dist loadfile --cov --cov-report=term:skip-covered -q tests/unit tests/contract tests/integration tests/docs plugins $(ARGS)
