@@ -50,11 +50,13 @@ check: $(READY) ## Check format, lint, types, the direction of imports, and the 
 	$(BIN)/mypy build/checked/sync_module.py  # behind its stub, mypy does not see it
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python tools/format_templates.py --check
 
 fix: $(READY) ## Write the types of app.sync, format, and repair what the linter can repair
 	$(BIN)/python tools/write_sync_stub.py
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(BIN)/python tools/format_templates.py
 
 coverage: $(READY) ## Measure what all tests but the acceptance tests reach; fails below the floor in pyproject.toml
 	$(BIN)/pytest -m "not prove" -n 2 --dist loadfile --cov --cov-report=term:skip-covered -q tests/unit tests/contract tests/integration tests/docs plugins $(ARGS)

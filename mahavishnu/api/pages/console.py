@@ -25,6 +25,7 @@ from mahavishnu.api.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
+from mahavishnu.api.pages.layout import Layout
 from mahavishnu.api.pages.recent_reads import LASTS, Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
 from mahavishnu.api.routing import Depends
@@ -281,8 +282,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("mahavishnu.api.pages"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        extensions=[Layout],
         auto_reload=False,
         finalize=show_directions,
     )

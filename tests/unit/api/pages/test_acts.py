@@ -253,7 +253,7 @@ async def test_a_view_is_saved_for_everybody_and_deleted(guarded_api: ApiHarness
     saved = await post(guarded_api, "/letters/views", "operator", name="Orders", q="adapter:orders age>1h")
     assert saved.headers["location"] == "../letters?q=adapter%3Aorders+age%3E1h"
     page = (await guarded_api.client.get("/letters", headers={**HTML, **bearer("viewer")})).text
-    assert '<a href="letters?q=adapter%3Aorders%20age%3E1h">Orders</a>' in page
+    assert re.search(r'<a href="letters\?q=adapter%3Aorders%20age%3E1h"\s*>Orders</a>', page)
     assert (await post(guarded_api, "/letters/views", "operator", name="Orders", q="statsu:x")).status_code == 422
     await post(guarded_api, "/letters/views", "operator", name="Orders", q="", act="delete")
     assert await guarded_api.dlq.views.list() == []
