@@ -63,7 +63,8 @@ class LocalApi:
             if variables is None:
                 continue
             try:
-                return await route.handler(**await arguments(route.handler, request, variables))
+                response: Response = await route.handler(**await arguments(route.handler, request, variables))
+                return response
             except MahavishnuError as error:
                 return await on_own_error(request, error)
             except InvalidRequest as invalid:
