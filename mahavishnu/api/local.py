@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from mahavishnu.api.auth import Access, QueueViews
 from mahavishnu.api.errors import on_own_error, problem, problem_for_request
 from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
 from mahavishnu.api.routes import ROUTES
-from mahavishnu.api.routing import API, InvalidRequest, arguments
+from mahavishnu.api.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ class LocalApi:
 
     async def _response(self, request: Request) -> Response:
         path = request.scope["path"].removeprefix(API)
-        resource = path.split("/")[1]
-        for route in (route for each in ROUTES if each.resource == resource for route in each.router.routes):
+        for route in _routes_of(path.split("/")[1]):
             variables = route.match(request.method, path)
             if variables is None:
                 continue
@@ -72,3 +72,10 @@ class LocalApi:
             except HTTPException as error:
                 return problem(error.status_code, "refused", str(error.detail))
         return problem(404, "not-found", f"there is no {request.method} {request.scope['request_path']:.200}")
+
+
+def _routes_of(resource: str) -> Iterator[Route]:
+    """Import the routes of a resource, each module only if those before it have no such route."""
+    for each in ROUTES:
+        if each.resource == resource:
+            yield from each.router.routes
