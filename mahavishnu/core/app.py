@@ -33,7 +33,7 @@ from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.sync import SyncApp
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.calls import CaptureBlock
     from mahavishnu.core.dlq_integration import DLQIntegration
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use
+    from mahavishnu.core.lifecycle.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use
     from mahavishnu.core.queue.telemetry import Telemetry
 
 P = ParamSpec("P")

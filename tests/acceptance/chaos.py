@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import Limits, QueueOptions

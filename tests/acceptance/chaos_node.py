@@ -20,7 +20,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.model import lifecycle

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from mahavishnu.cli.app import COMMANDS, GROUPS, app
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.permissions import Permission
 from mahavishnu.stores.sqlite import SQLiteStore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchTask, StoreUnavailable

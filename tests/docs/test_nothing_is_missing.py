@@ -15,7 +15,7 @@ from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.domain_events import DomainEvents
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.claims import Claims

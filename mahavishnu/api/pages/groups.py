@@ -14,7 +14,8 @@ from mahavishnu.api.pages.frame import Link, Number, NumberIn
 from mahavishnu.api.pages.overview import needs_of, read_groups
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.groups import GroupQuery
-from mahavishnu.api.routing import Query, Router
+from mahavishnu.api.routing import Query as Parameters
+from mahavishnu.api.routing import Router
 from mahavishnu.model.attention import Attention, attention_of
 from mahavishnu.model.group import GroupPage
 
@@ -49,7 +50,7 @@ class GroupsView:
 
 @router.get("/groups")
 async def groups_page(
-    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Query()]
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Parameters()]
 ) -> Response:
     """Groups of letters with one cause each."""
     here = dlq.in_namespace(params.namespace or dlq.namespace)

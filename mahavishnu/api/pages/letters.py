@@ -18,7 +18,8 @@ from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.responses import as_query
 from mahavishnu.api.routes.letters import PAGE_BYTES, SORTS
-from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.routing import Depends, Router
+from mahavishnu.api.routing import Query as Parameters
 from mahavishnu.api.schemas import LetterQuery
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import LetterCount
@@ -92,7 +93,7 @@ class LettersView:
 
 @router.get("/letters")
 async def letters_page(
-    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Query()]
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Parameters()]
 ) -> Response:
     """Letters that a query means; the open ones if there is none."""
     named = params.model_dump(exclude_defaults=True)

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
 from mahavishnu.api.responses import json_response
-from mahavishnu.api.routing import Depends, Query, Router
+from mahavishnu.api.routing import Depends, Router
+from mahavishnu.api.routing import Query as Parameters
 from mahavishnu.api.schemas import Name, NamespaceName, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 
@@ -57,7 +58,7 @@ class Acknowledgement(RequestModel):
 
 
 @router.get("", response_model=StoredEvents, summary="Stored domain events, in their order", name="list")
-async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuery, Query()]) -> Response:
+async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuery, Parameters()]) -> Response:
     """Nothing is acknowledged by it: who reads again gets the same."""
     events = dlq.in_namespace(params.namespace or dlq.namespace).domain_events
     page = await events.read(params.after, params.limit, consumer=params.consumer, names=params.name or "*")

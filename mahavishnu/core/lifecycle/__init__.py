@@ -1,5 +1,1 @@
 """Lifecycle tasks: what runs now, so that what hangs is seen, and a retry goes on where the first run failed."""
-
-from mahavishnu.core.lifecycle.service import Lifecycle
-
-__all__ = ["Lifecycle"]

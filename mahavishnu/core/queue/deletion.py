@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 
 from mahavishnu.core.queue.case_deletion import CaseDeletion, DeletedCase
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
@@ -175,7 +175,7 @@ class Deletion:
             count += len(chosen)
         return count
 
-    async def _delete_refused(self, waited: Collection[str], by: str) -> int:
+    async def _delete_refused(self, waited: Container[str], by: str) -> int:
         """Delete what the store does not take of what `waited` outside of it: one day it might. Returns how many."""
         room, count = self._context.waiting, 0
         for letter in [each for each in room.in_memory if each.entry_id in waited]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
@@ -122,7 +122,7 @@ def make_runs(context: QueueContext) -> BulkRuns:
 
 def make_lifecycle(context: QueueContext) -> Lifecycle:
     """Lifecycle tasks."""
-    from mahavishnu.core.lifecycle import Lifecycle
+    from mahavishnu.core.lifecycle.service import Lifecycle
 
     return Lifecycle(context)
 

@@ -19,7 +19,7 @@ from mahavishnu.api.auth import Limit
 from mahavishnu.api.pages import PAGES
 from mahavishnu.api.responses import etag
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.permissions import Permission, Scope
 from mahavishnu.stores.kinds import AUDIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mahavishnu.api import Access
 from mahavishnu.api.auth import Limit
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.permissions import Permission
 from mahavishnu.testing import ManualClock

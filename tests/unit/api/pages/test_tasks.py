@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import StepRecord
 from tests.unit.api.conftest import ApiHarness

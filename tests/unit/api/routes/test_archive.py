@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.retention import RetentionRules
 from tests.unit.api.conftest import ApiHarness
 

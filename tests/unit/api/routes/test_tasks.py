@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.tasks import StepRecord
 from tests.unit.api.conftest import ApiHarness
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.stores.urls import open_store
 from tests.unit.cli.conftest import Run
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.tasks import StepRecord
 from mahavishnu.stores.source_kinds import STORED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import KEPT_TRANSITIONS, StepRecord, TaskRecord

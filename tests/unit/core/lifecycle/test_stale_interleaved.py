@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import IllegalMove

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName

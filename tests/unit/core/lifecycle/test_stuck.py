@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.core.queue.services import make_processing
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove

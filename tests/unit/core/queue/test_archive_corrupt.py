@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchiveReader
 from mahavishnu.engine.letters import NamespaceRecords

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle import Lifecycle
+from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
