@@ -28,9 +28,9 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.model import lifecycle
-from mahavishnu.model.daily_sums import ListedTombstone, fold_closed, groups_of, numbers_of
 from mahavishnu.model.letter import DeadLetter, FailedTask, evolve
 from mahavishnu.model.letter_parts import Tallies
+from mahavishnu.model.tombstones import ListedTombstone, fold_closed, groups_of, numbers_of
 from mahavishnu.stores.kinds import LEDGER, LETTERS
 from mahavishnu.stores.retained import LedgerEntry
 from mahavishnu.stores.urls import open_store

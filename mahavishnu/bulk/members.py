@@ -27,8 +27,7 @@ from mahavishnu.model.bulk_run import (
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreError, StoreUnavailable, cannot
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.lifecycle import MAX_RUNS, mark_moved_by_run
-from mahavishnu.model.query import Between, Query, Sort
-from mahavishnu.model.query_json import query_from_json
+from mahavishnu.model.query import Between, Query, Sort, query_from_json
 from mahavishnu.stores.base import Collection, Cursor, Result
 
 _FOUND = 1000  # letters that are looked up at once

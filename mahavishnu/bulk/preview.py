@@ -11,12 +11,10 @@ from mahavishnu.bulk.verbs import RunVerb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.bulk_run import BUSY, BulkRun
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreUnavailable
-from mahavishnu.model.json_value import Difference, difference, pointer
+from mahavishnu.model.json_value import Difference, difference, has_path, patch_paths, pointer, refuse_unknown_paths
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
-from mahavishnu.model.patch_paths import has_path, patch_paths, refuse_unknown_paths
-from mahavishnu.model.query import Is, Query
-from mahavishnu.model.query_json import query_from_json
+from mahavishnu.model.query import Is, Query, query_from_json
 
 READ = 1000  # letters that are read one by one before the rest is counted
 _SAMPLES = 5

@@ -25,8 +25,16 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.model.namespaces import acting_namespace, written_namespace
 from mahavishnu.model.permissions import acts_of_run
-from mahavishnu.model.query import NEWEST_FIRST, Is, Query, Sort, filter_query, require_query
-from mahavishnu.model.query_json import query_from_json, query_to_json
+from mahavishnu.model.query import (
+    NEWEST_FIRST,
+    Is,
+    Query,
+    Sort,
+    filter_query,
+    query_from_json,
+    query_to_json,
+    require_query,
+)
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
 

@@ -19,13 +19,12 @@ from email.policy import SMTP
 from typing import Any
 from urllib.parse import quote
 
-from mahavishnu.core.secret_addresses import hide_addresses
 from mahavishnu.model.alert_rules import AlertReason, AlertRules, runbook_path
 from mahavishnu.model.alerts import Alert, NoticeKind, notice_id
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.log_events import log_event
-from mahavishnu.model.signatures import SIGNATURE_HEADER, sign
+from mahavishnu.model.webhooks import SIGNATURE_HEADER, hide_addresses, sign
 
 log = logging.getLogger("mahavishnu.alerts")
 CHANNEL_SECONDS = 10.0  # for one notice

@@ -18,13 +18,12 @@ from typing import Any
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential
 
 from mahavishnu.classify.plugin_guard import ask_async
-from mahavishnu.core.secret_addresses import hide_addresses
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import contain
 from mahavishnu.engine.event_log import EventLog
 from mahavishnu.model.domain_events import DomainEvent, EventPosition, EventRules
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.signatures import SIGNATURE_HEADER, sign
+from mahavishnu.model.webhooks import SIGNATURE_HEADER, hide_addresses, sign
 
 log = logging.getLogger("mahavishnu.events")
 WEBHOOK = "webhook"

@@ -35,10 +35,10 @@ from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.engine.strategies import Occurrence, Strategy, decide
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
+from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import fast_constructor
-from mahavishnu.model.log_events import letter_fields, log_event
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500

@@ -32,8 +32,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
 from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
 from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
-from mahavishnu.model.query import Query, letter_query
-from mahavishnu.model.query_json import query_to_json
+from mahavishnu.model.query import Query, letter_query, query_to_json
 from mahavishnu.model.rules import Rules
 from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import Store, home_of, is_home_away

@@ -12,9 +12,8 @@ from mahavishnu.engine.encryption import Encryption
 from mahavishnu.engine.payload import is_secret
 from mahavishnu.engine.verbs import Edit, apply_edit
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
-from mahavishnu.model.json_value import pointer
+from mahavishnu.model.json_value import patch_paths, pointer
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.patch_paths import patch_paths
 from mahavishnu.stores.base import get_one
 
 

@@ -15,8 +15,7 @@ from contextvars import Context, copy_context
 from typing import Any, Protocol, TypeVar
 
 from mahavishnu.model.errors import ENDS, InvalidInput
-from mahavishnu.model.events import Event, EventName, Listener
-from mahavishnu.model.log_events import letter_fields
+from mahavishnu.model.events import Event, EventName, Listener, letter_fields
 
 log = logging.getLogger("mahavishnu.dlq")
 _WARNINGS = frozenset({EventName.EXHAUSTED, EventName.STALE_CLAIM})

@@ -12,11 +12,10 @@ from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.model.backoff import BUILT_IN
 from mahavishnu.model.errors import QueueFull
-from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.events import Event, EventName, log_event
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
-from mahavishnu.model.log_events import log_event
 from mahavishnu.stores.base import Result
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,9 @@ from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.events import EventName
-from mahavishnu.model.json_value import EMPTY, Json, merge_patch, texts
+from mahavishnu.model.json_value import EMPTY, Json, has_path, merge_patch, patch_paths, refuse_unknown_paths, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.patch_paths import has_path, patch_paths, refuse_unknown_paths
 
 if TYPE_CHECKING:
     from mahavishnu.model.value_kinds import ValueKind

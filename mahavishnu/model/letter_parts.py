@@ -260,7 +260,7 @@ class Counted:
 
     A letter that is opened again counts on from there. `mark` says which sum took the numbers, and of which state of
     the letter, so that whoever finds that sum half done can tell. `group` is the fingerprint under which the letter
-    counts in the total of its group; empty for none. See `mahavishnu.model.daily_sums`.
+    counts in the total of its group; empty for none. See `mahavishnu.model.tombstones`.
     """
 
     mark: str

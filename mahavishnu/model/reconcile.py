@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time
-from mahavishnu.model.daily_sums import is_folded
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, source_naming
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
+from mahavishnu.model.tombstones import is_folded
 from mahavishnu.model.work import with_more_work
 
 _EDITED = (

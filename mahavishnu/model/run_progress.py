@@ -9,8 +9,7 @@ from itertools import accumulate
 
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, ItemOutcome, ItemState, RunItem, RunState, count_items, marks_for
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Not, Query, Sort
-from mahavishnu.model.query_json import query_from_json
+from mahavishnu.model.query import AnyOf, Between, Condition, Is, Not, Query, Sort, query_from_json
 
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _LATEST = (Sort("updated_at", descending=True),)

@@ -1,18 +1,183 @@
-"""Tombstones: what is left of a letter that was deleted, or that the archive has taken, and what counts for it.
+"""How the numbers of letters that have ended go into sums: those of tombstones, so that these can be removed, into the
+sums of a day, and those of closed letters, so that nobody has to go through them, into the sums of a month.
 
-When a letter may become one stands in the table of `mahavishnu.model.lifecycle`, as of all moves.
+First the day lists them. Then each is folded by compare-and-set: from that write on its numbers count in the day and no
+longer in itself. Then the day adds up those that were folded, and lists nothing. Nobody replaces or removes a folded
+tombstone that a day lists, so at any moment it can be told of each where its numbers count.
+
+A letter that comes back takes its numbers out of the sums in the same way. First a *placeholder*, a folded tombstone,
+takes its key. Then a day lists it as returning. Then the letter replaces the placeholder by compare-and-set: from that
+write on the day counts its numbers no more. Then the day takes them off, and lists nothing. Who finds a placeholder
+that nobody goes on with removes it.
+
+The numbers of a closed letter are taken in the same way, by a month. It stays, and may be opened again at any moment,
+also in the middle of that: the mark of the sum that took its numbers goes with it, and with what succeeds it, until
+another sum takes numbers of it. It counts on from zero.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 
 from mahavishnu.model import lifecycle
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus, Tallies
+from mahavishnu.model.letter_parts import Counted, DeadLetterStatus, Resolution, ResolutionStatus, Tallies
 from mahavishnu.model.lifecycle import Move
+from mahavishnu.model.retention import BY_RETENTION
+
+
+class FoldState(Enum):
+    """What has become of a tombstone that a day lists."""
+
+    UNFOLDED = "unfolded"  #: it still counts its numbers itself
+    FOLDED = "folded"  #: the day counts them
+    SUCCEEDED = "succeeded"  #: another letter or tombstone has taken them over: the day never counts them
+    RETURNED = "returned"  #: of one that comes back: it counts them itself again, and the day no more
+    ABSENT = "absent"  #: of one that comes back: it is not there yet
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSum:
+    """How many letters of a group are in a sum, and when the first and the last of them were created."""
+
+    letters: int
+    first: datetime
+    last: datetime
+
+    def plus(self, other: GroupSum) -> GroupSum:
+        return GroupSum(self.letters + other.letters, min(self.first, other.first), max(self.last, other.last))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTombstone:
+    """A tombstone that is to be folded, or a letter that is to come back, or a `closed` one, with its numbers.
+
+    A closed one has the `group` that it is still to be counted in, if any, and when it was created.
+    """
+
+    key: str
+    entry_id: str
+    updated_at: datetime
+    generation: int
+    tallies: Tallies
+    returning: bool = False
+    closed: bool = False
+    group: str | None = None
+    created_at: datetime | None = None
+
+    @classmethod
+    def of_closed(cls, letter: DeadLetter) -> ListedTombstone:
+        """What a month lists of a closed letter."""
+        counted = letter.counted is not None and letter.counted.group == letter.fingerprint
+        return cls(
+            letter.key,
+            letter.entry_id,
+            letter.updated_at,
+            letter.generation,
+            letter.tallies,
+            closed=True,
+            group=None if counted else letter.fingerprint,
+            created_at=letter.created_at,
+        )
+
+    @classmethod
+    def of(cls, tombstone: DeadLetter, *, returning: bool = False) -> ListedTombstone:
+        numbers = tombstone.generation, tombstone.tallies
+        return cls(tombstone.key, tombstone.entry_id, tombstone.updated_at, *numbers, returning)
+
+
+def fold(tombstone: DeadLetter, day: str) -> DeadLetter:
+    """The tombstone when its numbers count in those of the day: it has none any more."""
+    resolution = replace(tombstone.resolution, notes=day)
+    return evolve(tombstone, generation=0, tallies=Tallies(), counted=None, resolution=resolution)
+
+
+def fold_closed(letter: DeadLetter, month: str) -> DeadLetter:
+    """The closed letter when its numbers count in those of the month."""
+    before = letter.counted or Counted("", 0)
+    counted = Counted(
+        _mark(letter.updated_at, month),
+        before.letters + letter.generation,
+        before.reopened + letter.tallies.reopened,
+        letter.fingerprint or "",
+    )
+    return evolve(letter, generation=0, tallies=Tallies(), counted=counted)
+
+
+def _mark(updated_at: datetime, month: str) -> str:
+    return f"{month} {instant_text(updated_at)}"
+
+
+def has_numbers(letter: DeadLetter) -> bool:
+    """Whether a closed letter has numbers that are in no sum: each opening of it counts as a letter, or as reopened."""
+    return letter.generation > 0 or letter.tallies.reopened > 0
+
+
+def is_folded(tombstone: DeadLetter) -> bool:
+    """Whether it is a tombstone whose numbers are being added to those of a day: nobody may take them over."""
+    return tombstone.is_deleted and not tombstone.generation and tombstone.counted is None
+
+
+def was_reopened(letter: DeadLetter) -> bool:
+    """Whether it was ever opened again after it had been closed."""
+    return letter.tallies.reopened > 0 or (letter.counted is not None and letter.counted.reopened > 0)
+
+
+def fold_state(listed: ListedTombstone, current: DeadLetter | None, day: str) -> FoldState:
+    """What has become of what is listed, if this is what is under its key now."""
+    if listed.closed:
+        return _closed_state(listed, current, day)
+    if listed.returning:
+        back = current is not None and current.knows(listed.entry_id) and not _is_placeholder(listed, current, day)
+        return FoldState.RETURNED if back else FoldState.ABSENT
+    if current is None or not current.is_deleted:
+        return FoldState.SUCCEEDED
+    if current.generation:
+        return FoldState.UNFOLDED if ListedTombstone.of(current) == listed else FoldState.SUCCEEDED
+    return FoldState.FOLDED if _is_placeholder(listed, current, day) else FoldState.SUCCEEDED
+
+
+def _closed_state(listed: ListedTombstone, current: DeadLetter | None, month: str) -> FoldState:
+    if current is None:
+        return FoldState.SUCCEEDED
+    if current.counted is not None and current.counted.mark == _mark(listed.updated_at, month):
+        return FoldState.FOLDED
+    if not current.is_open and not current.is_deleted and ListedTombstone.of_closed(current) == listed:
+        return FoldState.UNFOLDED
+    return FoldState.SUCCEEDED
+
+
+def _is_placeholder(listed: ListedTombstone, current: DeadLetter, day: str) -> bool:
+    """Whether it is the folded tombstone of what is listed, of that day."""
+    same = (current.entry_id, current.updated_at, current.resolution.notes) == (listed.entry_id, listed.updated_at, day)
+    return same and current.is_deleted and not current.generation
+
+
+def numbers_of(day_letters: int, tallies: Tallies, done: Iterable[ListedTombstone]) -> tuple[int, Tallies]:
+    """A day's number of letters and its tallies, with those of what was folded, without those of what came back."""
+    for listed in done:
+        day_letters += -listed.generation if listed.returning else listed.generation
+        tallies = tallies.combine(listed.tallies.negate() if listed.returning else listed.tallies)
+    return day_letters, tallies
+
+
+def groups_of(groups: Mapping[str, GroupSum], done: Iterable[ListedTombstone]) -> dict[str, GroupSum]:
+    """A month's letters by group, with those that were folded."""
+    sums = dict(groups)
+    for listed in done:
+        if listed.group is not None and listed.created_at is not None:
+            one = GroupSum(1, listed.created_at, listed.created_at)
+            sums[listed.group] = sums[listed.group].plus(one) if listed.group in sums else one
+    return sums
+
+
+# ----------------------------------------------------------------------------------------------------
+# Tombstones: what is left of a letter that was deleted, or that the archive has taken, and what counts for it.
 
 
 def delete(letter: DeadLetter, *, now: datetime, by: str, whole: bool = False) -> DeadLetter:
@@ -104,3 +269,21 @@ _TALLY_OF = {
     ResolutionStatus.DELETED: "cleared",
     ResolutionStatus.MOVED: "moved",
 }
+
+
+# ----------------------------------------------------------------------------------------------------
+# What holds the key of a letter that comes back while its numbers are taken out of a day's sums.
+
+
+def placeholder(letter: DeadLetter, day: str, now: datetime) -> DeadLetter:
+    """A folded tombstone of the letter, to be replaced by it. Until then its copy in the archive counts."""
+    tombstone = delete(letter, now=now, by=BY_RETENTION)
+    marked = evolve(tombstone, archived_at=now, previous_entry_id=letter.entry_id, version=None)
+    return fold(marked, day)
+
+
+def is_placeholder(tombstone: DeadLetter) -> bool:
+    """Whether it only holds a key: it names itself as its former letter, and nobody has deleted it."""
+    return (
+        tombstone.is_deleted and tombstone.previous_entry_id == tombstone.entry_id and tombstone.archived_at is not None
+    )

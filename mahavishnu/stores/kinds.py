@@ -13,13 +13,13 @@ from msgspec.structs import astuple
 
 from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.model.clock import instant
-from mahavishnu.model.daily_sums import GroupSum, ListedTombstone
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.group import Group, reconcile_groups
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
+from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.model.worker import Worker
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text

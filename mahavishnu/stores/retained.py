@@ -9,12 +9,12 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
-from mahavishnu.model.daily_sums import GroupSum, ListedTombstone
 from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
+from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry, write_with_retry
 from mahavishnu.stores.kind import instant_text
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from mahavishnu.model.addresses import is_loopback
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.log_events import log_event
+from mahavishnu.model.events import log_event
 
 log = logging.getLogger(__name__)
 _SECONDS = 5.0  # for a request, and for its answer

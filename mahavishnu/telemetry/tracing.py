@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.events import Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER
-from mahavishnu.model.log_events import log_event
 
 log = logging.getLogger(__name__)
 TRACEPARENT = "traceparent"  # in a letter's metadata, as W3C writes it: what the caller's span was

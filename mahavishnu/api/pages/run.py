@@ -31,9 +31,8 @@ from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError,
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
-from mahavishnu.model.query import NEWEST_FIRST, Is
+from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
-from mahavishnu.model.query_json import query_from_json
 from mahavishnu.model.query_spelling import query_text
 from mahavishnu.model.run_progress import (
     FixScope,

@@ -16,9 +16,8 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import MahavishnuError, StoreError
-from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.events import Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.log_events import log_event
 from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.staleness import (
     DETECTOR,

@@ -44,8 +44,8 @@ from mahavishnu.model.alerts import (
 )
 from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.events import log_event
 from mahavishnu.model.group import GroupView
-from mahavishnu.model.log_events import log_event
 from mahavishnu.model.query import Between, Is, Not, Query, Sort
 from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.source_kinds import ALERTS

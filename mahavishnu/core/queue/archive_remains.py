@@ -17,7 +17,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Is, Missing, Not, Query
 from mahavishnu.model.retention import is_archived
-from mahavishnu.model.returning import is_placeholder
+from mahavishnu.model.tombstones import is_placeholder
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.base import home_of, is_same_version, pages
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS

@@ -13,9 +13,9 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, read_case
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.daily_sums import is_folded
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.tombstones import is_folded
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.base import Collection, get_one, home_of, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.kind import Kind

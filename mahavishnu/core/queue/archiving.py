@@ -25,11 +25,10 @@ from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.paging import work_on_pages
-from mahavishnu.model.daily_sums import was_reopened
 from mahavishnu.model.errors import CorruptRecord, StoreError
+from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.group import is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.log_events import letter_fields, log_event
 from mahavishnu.model.query import AnyOf, Missing, Not, Query
 from mahavishnu.model.retention import (
     BY_RETENTION,
@@ -41,7 +40,7 @@ from mahavishnu.model.retention import (
     leaving_queries,
     may_leave,
 )
-from mahavishnu.model.tombstones import retire
+from mahavishnu.model.tombstones import retire, was_reopened
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.base import Collection, find_pages, home_of, is_same_version, pages, require_complete
 from mahavishnu.stores.copies import copy_surely

@@ -12,11 +12,11 @@ from typing import Any
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.daily_sums import GroupSum
 from mahavishnu.model.group import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.tombstones import GroupSum
 from mahavishnu.stores.base import Buckets, Cell, Collection, Tally
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

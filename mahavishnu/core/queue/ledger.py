@@ -1,4 +1,4 @@
-"""The numbers of letters that these do not count themselves any more, see `mahavishnu.model.daily_sums`."""
+"""The numbers of letters that these do not count themselves any more, see `mahavishnu.model.tombstones`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import TypeGuard
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.daily_sums import (
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
+from mahavishnu.model.namespaces import written_namespace
+from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
+from mahavishnu.model.tombstones import (
     FoldState,
     GroupSum,
     ListedTombstone,
@@ -20,14 +25,10 @@ from mahavishnu.model.daily_sums import (
     fold_state,
     groups_of,
     has_numbers,
+    is_placeholder,
     numbers_of,
+    placeholder,
 )
-from mahavishnu.model.errors import StoreError, StoreUnavailable
-from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
-from mahavishnu.model.namespaces import written_namespace
-from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
-from mahavishnu.model.returning import is_placeholder, placeholder
 from mahavishnu.stores.base import (
     Result,
     Store,

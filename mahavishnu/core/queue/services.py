@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
-from mahavishnu.model.log_events import log_event
+from mahavishnu.model.events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.staleness import StalenessRules

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.events import log_event
 from mahavishnu.model.group import CLOSED
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
-from mahavishnu.model.log_events import log_event
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.stores.base import Health, Tally
 from mahavishnu.stores.fallback import FallbackStore

@@ -16,7 +16,7 @@ from typing import Any
 
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.log_events import log_event
+from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import FallbackCollection

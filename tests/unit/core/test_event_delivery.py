@@ -17,7 +17,7 @@ from mahavishnu.core import event_delivery
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.domain_events import DomainEvent
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.signatures import is_signed
+from mahavishnu.model.webhooks import is_signed
 from mahavishnu.testing import turn
 from tests.receivers import HttpReceiver
 from tests.unit.queues import House
@@ -235,7 +235,7 @@ def test_a_header_that_is_none_signs_nothing(header: str | None, house: House) -
 
 
 def test_a_signature_that_is_old_signs_nothing(house: House) -> None:
-    from mahavishnu.model.signatures import sign
+    from mahavishnu.model.webhooks import sign
 
     header = sign("hush", b"{}", house.clock.now())
     house.clock.advance(301)

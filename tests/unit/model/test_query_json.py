@@ -23,8 +23,9 @@ from mahavishnu.model.query import (
     Query,
     Sort,
     letter_query,
+    query_from_json,
+    query_to_json,
 )
-from mahavishnu.model.query_json import query_from_json, query_to_json
 from mahavishnu.stores.kinds import LETTERS
 from tests.strategies import awkward_texts, queries
 

@@ -13,7 +13,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.model.log_events import LOG_EVENTS, log_event
+from mahavishnu.model.events import LOG_EVENTS, log_event
 from mahavishnu.telemetry.log_lines import JsonLines
 from mahavishnu.testing import ManualClock
 

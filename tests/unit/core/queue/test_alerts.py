@@ -18,7 +18,7 @@ from mahavishnu.model.alerts import HELD, Alert, AlertPhase, NoticeKind, hold_al
 from mahavishnu.model.bulk_run import BulkRun, RunState
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.signatures import is_signed
+from mahavishnu.model.webhooks import is_signed
 from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.source_kinds import ALERTS
 from tests.receivers import HttpReceiver, MailReceiver

@@ -17,11 +17,11 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.services import add_up_closed
 from mahavishnu.model import lifecycle, tombstones
-from mahavishnu.model.daily_sums import has_numbers
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
+from mahavishnu.model.tombstones import has_numbers
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults, FaultyStore, ManualClock

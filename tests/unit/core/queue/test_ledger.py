@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.model import tombstones
-from mahavishnu.model.daily_sums import FoldState, ListedTombstone, fold, fold_state
 from mahavishnu.model.errors import LetterBusy, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import Query
+from mahavishnu.model.tombstones import FoldState, ListedTombstone, fold, fold_state
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LEDGER, LETTERS
