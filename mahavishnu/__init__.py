@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.hookspecs import hookimpl
     from mahavishnu.classify.verdict import Verdict
     from mahavishnu.model.letter_parts import ErrorCategory
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.kinds import ValueKind
 
 __version__ = "0.1.0"
 __all__ = ["ErrorCategory", "ValueKind", "Verdict", "__version__", "hookimpl"]
@@ -20,7 +20,7 @@ __all__ = ["ErrorCategory", "ValueKind", "Verdict", "__version__", "hookimpl"]
 # Loaded when first asked for: importing the package must cost a plugin, or a command that only prints help, nothing.
 _HOMES = {
     "ErrorCategory": "mahavishnu.model.letter_parts",
-    "ValueKind": "mahavishnu.model.value_kinds",
+    "ValueKind": "mahavishnu.values.kinds",
     "Verdict": "mahavishnu.classify.verdict",
     "hookimpl": "mahavishnu.classify.hookspecs",
 }

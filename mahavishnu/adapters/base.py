@@ -25,8 +25,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
 
 if TYPE_CHECKING:
-    from mahavishnu.adapters.arguments import Signature
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.arguments import Signature
+    from mahavishnu.values.kinds import ValueKind
 
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _NO_NAMES: Mapping[str, Any] = MappingProxyType({})
@@ -60,7 +60,7 @@ class PythonAdapter:
 
         Raises InvalidInput for a generator function: calling it runs nothing of it.
         """
-        from mahavishnu.adapters.hints import local_names  # what only reads letters does not wait for it
+        from mahavishnu.values.hints import local_names  # what only reads letters does not wait for it
 
         if is_generator(function):
             raise InvalidInput(
@@ -187,7 +187,7 @@ class AdapterRegistry:
         if name is None or (adapter := self._known.get(name)) is None:
             return None
         if name not in self._signatures:
-            from mahavishnu.adapters.arguments import Signature  # only what failed needs it
+            from mahavishnu.values.arguments import Signature  # only what failed needs it
 
             if getattr(adapter, "takes_json", False):  # whatever is in a task, it is given the JSON of it
                 return Signature.of_any_task(self.kinds)
@@ -265,7 +265,7 @@ class Attempt:
         if task_id is not None:
             return task_id in (self.letter.task_id, source.id)
         try:
-            from mahavishnu.model.typed_json import plain_text, write_all
+            from mahavishnu.values.typed_json import plain_text, write_all
 
             text = plain_text(task)
             plain = Json(text) if text is not None else Json.of(write_all(task, safe_repr)[0])

@@ -9,14 +9,14 @@ from functools import cached_property
 from types import MethodType
 from typing import Any
 
-from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import AdapterRegistry, Workflow, is_async, is_generator, run_function
-from mahavishnu.adapters.hints import can_be_made, local_names
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.typed_json import find_lost, read
-from mahavishnu.model.value_kinds import ValueKind
+from mahavishnu.values.arguments import Signature
+from mahavishnu.values.hints import can_be_made, local_names
+from mahavishnu.values.kinds import ValueKind
+from mahavishnu.values.typed_json import find_lost, read
 
 _TASK_FORM = ("task", "repos")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.adapters.base import current_attempt
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import safe_repr
-from mahavishnu.model.typed_json import plain_text, write_all
+from mahavishnu.values.typed_json import plain_text, write_all
 
 if TYPE_CHECKING:
     import httpx

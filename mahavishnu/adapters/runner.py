@@ -9,11 +9,11 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from mahavishnu.adapters.base import AdapterRegistry, current_attempt
-from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.model.errors import is_end
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter_parts import fast_constructor
+from mahavishnu.values.payload import TaskSnapshot
 
 Run = Callable[[list[str]], Awaitable[Any]]
 ReadFailure = Callable[[Any], "BaseException | str | None"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mahavishnu.model.backoff import FailedRetry
     from mahavishnu.model.domain_events import DomainEvent
     from mahavishnu.model.letter_parts import ErrorCategory
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.kinds import ValueKind
 
 PROJECT = "mahavishnu"
 hookspec = HookspecMarker(PROJECT)

@@ -228,7 +228,7 @@ class DeadLetterQueue:
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
         """
-        from mahavishnu.model.typed_edit import require_types  # what only reads letters does not wait for it
+        from mahavishnu.values.typed_edit import require_types  # what only reads letters does not wait for it
 
         request = LetterRequest(
             task_id=task_id,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mahavishnu.adapters.base import current_attempt, live_attempt, run_as
 from mahavishnu.adapters.runner import WorkflowResult
-from mahavishnu.adapters.snapshot import TaskSnapshot
 from mahavishnu.core.function_workflow import given_id
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.values.payload import TaskSnapshot
 
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp

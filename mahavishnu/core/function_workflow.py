@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from mahavishnu.adapters.arguments import Signature
 from mahavishnu.adapters.base import Adapter, PythonAdapter
 from mahavishnu.adapters.function import FunctionAdapter, Receiver, parameters_of
-from mahavishnu.adapters.snapshot import restore_arguments, take_snapshot
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.core.call_options import CallOptions, ReadKey
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.payload import WriteValues
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.values.arguments import Signature
+from mahavishnu.values.payload import WriteValues, restore_arguments, take_snapshot
 
 log = logging.getLogger(__name__)
 NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function

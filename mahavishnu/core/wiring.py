@@ -14,7 +14,6 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.encryption import encryption_of
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -26,11 +25,12 @@ from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 from mahavishnu.telemetry.tracing import make_tracing
+from mahavishnu.values.encryption import encryption_of
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
-    from mahavishnu.model.value_kinds import ValueKind
     from mahavishnu.stores.kind import Kind
+    from mahavishnu.values.kinds import ValueKind
 
 log = logging.getLogger(__name__)
 # Where letters are kept, and who is told of it, is decided when an app starts, whatever the settings say later.
@@ -206,7 +206,7 @@ def apply_defaults(dlq: DeadLetterQueue, settings: MahavishnuSettings, chain: Ch
 
 def value_kinds_from(chain: Chain) -> tuple[ValueKind, ...]:
     """The types that plugins have values kept of."""
-    from mahavishnu.model.value_kinds import named_kind  # what only reads letters does not wait for it
+    from mahavishnu.values.kinds import named_kind  # what only reads letters does not wait for it
 
     found: dict[str, ValueKind] = {}
 

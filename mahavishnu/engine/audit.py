@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, TypeAlias, cast
 
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.engine.payload import is_secret, redact
 from mahavishnu.model.clock import Clock, read_instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, PermissionDenied, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
@@ -34,6 +33,7 @@ from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
+from mahavishnu.values.payload import is_secret, redact
 
 log = logging.getLogger(__name__)
 MayAct: TypeAlias = Callable[[str, str], Awaitable[bool]]

@@ -29,7 +29,6 @@ from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.payload import redact
 from mahavishnu.engine.pending_capture import CaptureOutcome, PendingCapture
 from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.engine.strategies import Occurrence, Strategy, decide
@@ -39,6 +38,7 @@ from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import fast_constructor
+from mahavishnu.values.payload import redact
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 500

@@ -45,7 +45,7 @@ from mahavishnu.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.kinds import ValueKind
 
 R = TypeVar("R", bound=Rules)
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.encryption import Encryption
-from mahavishnu.engine.payload import is_secret
 from mahavishnu.engine.verbs import Edit, apply_edit
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
 from mahavishnu.model.json_value import patch_paths, pointer
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one
+from mahavishnu.values.encryption import Encryption
+from mahavishnu.values.payload import is_secret
 
 
 def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: datetime) -> DeadLetter:

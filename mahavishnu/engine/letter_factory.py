@@ -10,12 +10,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
-from mahavishnu.engine.encryption import NO_ENCRYPTION, Encryption
-from mahavishnu.engine.error_masks import mask_failure, mask_text
-from mahavishnu.engine.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.encrypted_values import texts_under
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
@@ -32,11 +28,14 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.telemetry.tracing import TRACEPARENT
+from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
+from mahavishnu.values.masks import mask_failure, mask_text
+from mahavishnu.values.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
     from mahavishnu.model.tasks import TaskRecord
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.kinds import ValueKind
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 # In the metadata of letters that could not be made as they were asked for:
@@ -213,7 +212,7 @@ class LetterFactory:
         patterns = (*self.secret_keys, *request.redact)
         if not patterns:
             return []
-        from mahavishnu.model.typed_json import plain_text  # who masks nothing does not wait for it
+        from mahavishnu.values.typed_json import plain_text  # who masks nothing does not wait for it
 
         hidden = partial(is_secret, patterns=patterns)
         found = [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)]

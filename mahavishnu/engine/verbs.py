@@ -17,7 +17,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 
 if TYPE_CHECKING:
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.kinds import ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Edit:
         fields = {_INSIDE[name][0]: _INSIDE[name][1](value) for name, value in changes.items() if name != "task"}
         if "task" not in changes and patch is None:
             return cls(fields, None, redrive)
-        from mahavishnu.model.typed_json import write_json  # what only reads letters does not wait for it
+        from mahavishnu.values.typed_json import write_json  # what only reads letters does not wait for it
 
         if patch is not None:
             written, types = write_json(dict(patch), kinds, "patch")
@@ -204,14 +204,14 @@ def adapter_name(value: Any) -> str:
 
 
 def _given_types(value: Any) -> Json:
-    from mahavishnu.model.typed_edit import require_types
+    from mahavishnu.values.typed_edit import require_types
 
     return Json.of(require_types(value), "payload_types")
 
 
 def _types_after(letter: DeadLetter, payload: Json, given: Json, kinds: Sequence[ValueKind]) -> Json:
     """The types of the changed task: those that it had, and in place of them those of values that were given."""
-    from mahavishnu.model.typed_edit import check_edit
+    from mahavishnu.values.typed_edit import check_edit
 
     if letter.payload_types.text == EMPTY.text:
         return given

@@ -24,13 +24,13 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.value_parts import same_value
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore
+from mahavishnu.values.kinds import same_value
 from tests.unit.queues import queue_of
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.encryption import new_key
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
+from mahavishnu.values.encryption import new_key
 
 pytestmark = pytest.mark.opensearch
 KEYS = {"old": new_key(), "new": new_key()}

@@ -23,13 +23,13 @@ from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
-from mahavishnu.model.value_parts import same_value
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock
+from mahavishnu.values.kinds import same_value
 
 AWAY = ConnectionResetError("connection reset by peer")
 

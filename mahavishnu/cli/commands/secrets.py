@@ -73,6 +73,6 @@ async def encrypt(
 
 def new_key() -> None:
     """Make a key for the setting encryption.keys; it is kept nowhere."""
-    from mahavishnu.engine.encryption import new_key as make_key
+    from mahavishnu.values.encryption import new_key as make_key
 
     print_line(make_key())

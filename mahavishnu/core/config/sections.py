@@ -154,7 +154,7 @@ class EncryptionSettings(Section):
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
-        from mahavishnu.engine.encryption import encryption_of  # with a library that only this needs
+        from mahavishnu.values.encryption import encryption_of  # with a library that only this needs
 
         if self.fields or self.keys:
             try:

@@ -16,12 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahavishnu.adapters.base import is_async, run_function
-from mahavishnu.adapters.results import ResultForm
 from mahavishnu.adapters.runner import is_interruption
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.payload import redact
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import (
     CannotRestore,
@@ -36,6 +34,8 @@ from mahavishnu.model.task_letters import LIFECYCLE, snapshot_of
 from mahavishnu.model.task_states import StepState, TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.stores.base import write_one
+from mahavishnu.values.arguments import ResultForm
+from mahavishnu.values.payload import redact
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle

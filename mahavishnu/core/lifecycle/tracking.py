@@ -11,7 +11,6 @@ from mahavishnu.core.lifecycle.run import TaskRun
 from mahavishnu.core.lifecycle.signs import RunSigns
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import InvalidPayload, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token
@@ -20,6 +19,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.task_letters import begin_again, goes_on, has_done, new_task_id, tasks_of
 from mahavishnu.model.tasks import TaskRecord, evolve, new_task
+from mahavishnu.values.payload import NOT_JSON
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle

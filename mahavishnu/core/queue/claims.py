@@ -35,10 +35,10 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.query import Condition, Is, Not, Query, adapter_is, claim_order, letter_query
-from mahavishnu.model.typed_json import find_lost
 from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
+from mahavishnu.values.typed_json import find_lost
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0

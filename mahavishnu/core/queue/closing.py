@@ -19,7 +19,6 @@ from typing import TypeAlias
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letter_factory import RequestOf
-from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model import lifecycle
@@ -39,6 +38,7 @@ from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.work import Success, original_task_id
 from mahavishnu.stores.base import Result, finds_are_current, is_home_away, update_many_with_retry
+from mahavishnu.values.payload import NOT_JSON
 
 log = logging.getLogger(__name__)
 _Noted: TypeAlias = tuple[str, RequestOf, datetime, str, str]

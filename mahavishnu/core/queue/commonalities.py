@@ -132,7 +132,7 @@ async def _sample(context: QueueContext, where: tuple[Condition, ...], most: int
 
 async def _facts(context: QueueContext, letters: Sequence[DeadLetter]) -> list[Facts]:
     """The facts of each, read in a thread: others need not wait for large tasks."""
-    from mahavishnu.engine.payload import is_secret  # who only lists letters does not wait for it
+    from mahavishnu.values.payload import is_secret  # who only lists letters does not wait for it
 
     is_hidden = partial(is_secret, patterns=context.letter_factory.redact_keys)
     return await asyncio.to_thread(lambda: [facts_of(letter, is_hidden) for letter in letters])

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.encryption import Encryption
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, MahavishnuError, StoreUnavailable
@@ -30,6 +29,7 @@ from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.values.encryption import Encryption
 
 MOST_AT_ONCE = 5000
 _ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"

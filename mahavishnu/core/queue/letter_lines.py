@@ -18,9 +18,9 @@ from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, is_plain_json, json_text, nesting_depth
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
-from mahavishnu.model.typed_edit import require_types
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.letter_codec import text_decoder
+from mahavishnu.values.typed_edit import require_types
 
 Document: TypeAlias = Mapping[str, Any] | str  #: a letter as a JSON object, or as the text of one
 

@@ -16,13 +16,12 @@ import pytest
 from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict, Unpack
 
-from mahavishnu.adapters.arguments import Signature
-from mahavishnu.adapters.hints import local_names, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
 from mahavishnu.model.json_value import EMPTY
-from mahavishnu.model.typed_edit import check_edit
-from mahavishnu.model.value_kinds import ValueKind
-from mahavishnu.model.value_parts import same_value
+from mahavishnu.values.arguments import Signature
+from mahavishnu.values.hints import local_names, reachable_classes, resolve_hints
+from mahavishnu.values.kinds import ValueKind, same_value
+from mahavishnu.values.typed_edit import check_edit
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access, create_app
-from mahavishnu.engine.encryption import new_key
+from mahavishnu.values.encryption import new_key
 from tests.unit.queues import NETWORK, House, queue_of
 
 HTML = {"Accept": "text/html"}

@@ -156,8 +156,8 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 "mahavishnu.api.routes.runs",
             }
             | {f"mahavishnu.cli.commands.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
-            | {"mahavishnu.adapters.arguments", "mahavishnu.adapters.hints", "mahavishnu.model.typed_edit"}
-            | {"mahavishnu.model.typed_json", "mahavishnu.model.value_kinds"},
+            | {"mahavishnu.values.arguments", "mahavishnu.values.hints", "mahavishnu.values.typed_edit"}
+            | {"mahavishnu.values.typed_json", "mahavishnu.values.kinds"},
         ),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.value_parts import same_value
+from mahavishnu.values.kinds import same_value
 from tests.unit.core.test_calls import Failing, letters_of
 from tests.unit.queues import NETWORK, House, queue_of
 

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.encryption import Encryption, encryption_of, new_key, parse_key
-from mahavishnu.model.encrypted_values import ENCRYPTED, EncryptedText
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, as_dict, evolve
-from mahavishnu.model.typed_json import read, write_json
+from mahavishnu.values.encryption import ENCRYPTED, EncryptedText, Encryption, encryption_of, new_key, parse_key
+from mahavishnu.values.typed_json import read, write_json
 from tests.strategies import awkward_texts, objects
 from tests.unit.queues import NETWORK, House, letter_of, queue_of
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.payload import NOT_JSON
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DeadLetterStatus, RetryPolicy
-from mahavishnu.model.value_parts import same_value
+from mahavishnu.values.kinds import same_value
+from mahavishnu.values.payload import NOT_JSON
 from tests.unit.queues import NETWORK, House, Runs, letter_of, queue_of
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.classify.exceptions import LONGEST_MESSAGE, cut
-from mahavishnu.engine.error_masks import mask_failure, mask_text
 from mahavishnu.model.letter_parts import Failure
+from mahavishnu.values.masks import mask_failure, mask_text
 from tests.unit.letters import NOON
 
 

@@ -12,8 +12,8 @@ from mahavishnu.engine.verbs import Edit, apply_edit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.typed_json import read, write_json
 from mahavishnu.model.work import same_letters, same_work, with_types_of
+from mahavishnu.values.typed_json import read, write_json
 from tests.unit.letters import NOON as NOW
 from tests.unit.letters import captured as letter
 from tests.unit.queues import House

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.typed_edit import check_edit, require_types
-from mahavishnu.model.typed_json import read, write
-from mahavishnu.model.value_parts import same_value
+from mahavishnu.values.kinds import same_value
+from mahavishnu.values.typed_edit import check_edit, require_types
+from mahavishnu.values.typed_json import read, write
 from tests.unit.model.test_typed_json import CLASSES, values
 
 ORDER = "dataclass:app.Order"

@@ -20,9 +20,8 @@ from pydantic import BaseModel, RootModel
 
 from mahavishnu.model.errors import CannotRestore, InvalidInput, InvalidPayload
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.typed_json import plain_text, read, write, write_all, write_json
-from mahavishnu.model.value_kinds import ValueKind, named_kind
-from mahavishnu.model.value_parts import qualified_name, same_value
+from mahavishnu.values.kinds import ValueKind, named_kind, qualified_name, same_value
+from mahavishnu.values.typed_json import plain_text, read, write, write_all, write_json
 
 
 class Color(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mahavishnu.engine.encryption import new_key
+from mahavishnu.values.encryption import new_key
 from tests.unit.cli.conftest import Run, kept
 
 KEYS = {name: new_key() for name in ("old", "new")}

@@ -13,7 +13,6 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.lifecycle.run import current_run
-from mahavishnu.engine.encryption import new_key
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.model.task_states import TaskState
@@ -21,6 +20,7 @@ from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.testing.faults import Call
+from mahavishnu.values.encryption import new_key
 from tests.unit.queues import House
 
 

@@ -16,7 +16,6 @@ from mahavishnu.api import Access
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.encryption import Encryption, new_key
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from mahavishnu.model.json_value import Json
@@ -29,6 +28,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import STORED, TASKS
 from mahavishnu.testing import Faults, FaultyStore, turn
+from mahavishnu.values.encryption import Encryption, new_key
 from tests.strategies import awkward_texts, objects
 from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
 from tests.unit.core.test_permissions import client

@@ -2,21 +2,134 @@
 
 from __future__ import annotations
 
+import copy
 import fnmatch
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import UUID
 
 from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, type_label, unescape
 from mahavishnu.model.letter_parts import LOST, MASK
 
 if TYPE_CHECKING:
-    from mahavishnu.adapters.arguments import WrittenValues
     from mahavishnu.engine.letter_factory import LetterRequest
-    from mahavishnu.model.value_kinds import ValueKind
+    from mahavishnu.values.arguments import WrittenValues
+    from mahavishnu.values.kinds import ValueKind
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a run was given, as it was before it: a retry gets what the first run got. The copies stay in memory.
+
+# Nothing that a function does changes a value of these, so no snapshot is taken of it.
+_CONSTANT = frozenset([str, int, float, bool, NoneType, bytes, complex, Decimal, date, datetime, time, timedelta, UUID])
+_PLAIN = _CONSTANT | {dict, list, tuple, set, frozenset}
+_CONTAINERS = (list, dict, set, frozenset, tuple, bytearray)
+
+Snapshot: TypeAlias = "bytes | _Parts"
+
+
+class TaskSnapshot:
+    """A task as it was before a run that may change it."""
+
+    __slots__ = ("_before", "_task")
+
+    def __init__(self, task: Any) -> None:
+        self._task, self._before = task, take_snapshot((task,), {})
+
+    @property
+    def task(self) -> Any:
+        """The caller's task if the run did not change it (or it cannot be copied), else the copy from before it."""
+        return self._task if self._before is None else restore_arguments(self._before, (self._task,), {})[0][0]
+
+
+def take_snapshot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Snapshot | None:
+    """The arguments of a call before it; None where there is nothing that the call could change: found at once.
+
+    Only what a function can change is copied, and only what a letter could keep.
+    """
+    if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
+        return None
+    if _PLAIN.issuperset(map(type, args)) and (not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))):
+        try:
+            return pickle.dumps((args, kwargs), pickle.HIGHEST_PROTOCOL)
+        except Exception:  # whatever is inside of them
+            pass
+    return _Parts(args, kwargs)
+
+
+def restore_arguments(
+    snapshot: Snapshot, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with copies in the place of those that were changed."""
+    if isinstance(snapshot, _Parts):
+        return snapshot.restore(args, kwargs)
+    try:
+        if pickle.dumps((args, kwargs), pickle.HIGHEST_PROTOCOL) == snapshot:
+            return args, kwargs
+    except Exception:  # it was changed to what cannot be copied
+        pass
+    try:
+        before: tuple[tuple[Any, ...], dict[str, Any]] = pickle.loads(snapshot)
+    except Exception:  # code of the user's own types
+        return args, kwargs
+    return before
+
+
+class _Parts:
+    """Copies of those arguments that are data, where others are not."""
+
+    __slots__ = ("_before", "_values")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._values = [each for each in (*args, *kwargs.values()) if type(each) not in _CONSTANT and _is_data(each)]
+        self._before = _copy(self._values) if self._values else None
+
+    def restore(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with copies in the place of those that were changed."""
+        before = self._before
+        if before is None or (isinstance(before, bytes) and _copy(self._values) == before):
+            return args, kwargs
+        try:
+            copies = pickle.loads(before) if isinstance(before, bytes) else before
+        except Exception:  # code of the user's own types
+            return args, kwargs
+        found = {id(value): copied for value, copied in zip(self._values, copies, strict=True)}
+        return (
+            tuple(found.get(id(each), each) for each in args),
+            {name: found.get(id(each), each) for name, each in kwargs.items()},
+        )
+
+
+def _is_data(value: Any) -> bool:
+    kind = type(value)
+    return (
+        isinstance(value, _CONTAINERS) or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__")
+    )
+
+
+def _copy(values: list[Any]) -> bytes | list[Any]:
+    """A copy, as bytes where that is possible: it takes a tenth of the time. What cannot be copied is as it is."""
+    try:
+        return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # such as of a class inside of a function, or whatever the user's own types raise
+        pass
+    copies = []
+    for each in values:  # one that cannot be copied does not keep the others from being as they were
+        try:
+            copies.append(copy.deepcopy(each))
+        except Exception:
+            copies.append(each)
+    return copies
+
+
+# ----------------------------------------------------------------------------------------------------
 
 # In the metadata of letters that nothing retries by itself:
 NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
@@ -45,7 +158,7 @@ def write_payload(
     What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
     With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
     """
-    from mahavishnu.model.typed_json import MASKED, plain_text
+    from mahavishnu.values.typed_json import MASKED, plain_text
 
     is_usual = request.write is None and not patterns and not request.redact
     if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
@@ -74,8 +187,8 @@ def write_payload(
 
 def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: Iterable[ValueKind]) -> WrittenValues:
     """The request's task with its types: by the hints of what runs it, if they are known here."""
-    from mahavishnu.adapters.arguments import Signature, WrittenValues
-    from mahavishnu.model.typed_json import plain_text
+    from mahavishnu.values.arguments import Signature, WrittenValues
+    from mahavishnu.values.typed_json import plain_text
 
     if request.payload_types.text != EMPTY.text:  # it is written already
         return WrittenValues(Json.of(request.task), request.payload_types)

@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, ForwardRef, get_args, get_origin
 
-from mahavishnu.model.value_parts import qualified_name, same_value
+from mahavishnu.values.kinds import qualified_name, same_value
 
 _ALIASES = typing.TypeVar | typing.NewType
 NO_HINT: Any = object()  # of a function that does not say what it returns

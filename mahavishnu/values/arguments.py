@@ -9,15 +9,22 @@ from functools import cached_property
 from inspect import Parameter
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack, get_origin
+from weakref import WeakKeyDictionary
 
-from mahavishnu.adapters.hints import Hint, field_hint, reachable_classes, resolve_hints
 from mahavishnu.model.errors import CannotRestore
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, pointer_step, safe_repr
 from mahavishnu.model.letter_parts import LOST
-from mahavishnu.model.type_tree import Types
-from mahavishnu.model.typed_json import EXACT, plain_text, read, write_all
-from mahavishnu.model.value_kinds import ValueKind
-from mahavishnu.model.value_parts import label_of, reason_of, same_value
+from mahavishnu.values.hints import (
+    NO_HINT,
+    Hint,
+    field_hint,
+    local_names,
+    reachable_classes,
+    resolve_hints,
+    return_hint,
+)
+from mahavishnu.values.kinds import ValueKind, label_of, reason_of, same_value
+from mahavishnu.values.typed_json import EXACT, Types, plain_text, read, write_all
 
 _TASK = "task"
 _ALL_POSITIONAL, _ALL_NAMED = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
@@ -321,3 +328,51 @@ def _written(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues
     text = plain_text(plain)
     payload = Json(text) if text is not None else Json.of(plain)
     return WrittenValues(payload, Json(json.dumps(types, separators=(",", ":"))) if types else EMPTY, lost)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What functions return: as plain JSON with its types, and back as it was, by the hint of the function.
+
+_NAME = "task"  # under which a value is written and read
+_PARAMETERS = inspect.Signature([inspect.Parameter(_NAME, inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+_known: WeakKeyDictionary[Any, ResultForm] = WeakKeyDictionary()
+
+
+class ResultForm:
+    """How the results of a function are kept: values of classes only if its return hint names them.
+
+    >>> from datetime import date
+    >>> def bill() -> dict[str, date]: ...
+    >>> form = ResultForm.of(bill)
+    >>> kept = form.write({"due": date(2026, 11, 19)})
+    >>> form.read(kept.payload, kept.types)
+    {'due': datetime.date(2026, 11, 19)}
+    """
+
+    def __init__(self, function: Callable[..., Any], kinds: Iterable[ValueKind] = ()) -> None:
+        names = local_names(function)
+        hint, why_unknown = return_hint(function, names)
+        label = getattr(function, "__qualname__", None) or f"{function!r:.80}"
+        hints = {} if hint is NO_HINT else {_NAME: hint}
+        unknown = {} if why_unknown is None else {_NAME: why_unknown}
+        self._signature = Signature(label, _PARAMETERS, hints, unknown, kinds, names=names)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], kinds: Iterable[ValueKind] = ()) -> ResultForm:
+        """The form of this function's results, made once."""
+        try:
+            known = _known.get(function)
+            if known is None:
+                known = _known[function] = cls(function, kinds)
+        except TypeError:  # an object that nothing can refer to weakly
+            return cls(function, kinds)
+        return known
+
+    def write(self, result: Any) -> WrittenValues:
+        """The result as JSON; `lost` says what of it would not come back equal."""
+        return self._signature.write_task(result)
+
+    def read(self, payload: Json | None, types: Json | None) -> Any:
+        """The result. Raises CannotRestore, naming the part."""
+        plain = None if payload is None else payload.value
+        return self._signature.restore_task(plain, (types or EMPTY).value)

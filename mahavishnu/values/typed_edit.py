@@ -8,10 +8,8 @@ from typing import Any
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import pointer_step, same_json
 from mahavishnu.model.letter_parts import LOST
-from mahavishnu.model.type_tree import EACH, Types, TypeTree, tree_of
-from mahavishnu.model.typed_json import EXACT
-from mahavishnu.model.value_kinds import ValueKind, kinds_by_name
-from mahavishnu.model.value_parts import label_of
+from mahavishnu.values.kinds import ValueKind, kinds_by_name, label_of
+from mahavishnu.values.typed_json import EACH, EXACT, Types, TypeTree, tree_of
 
 _LISTS = {"tuple": "a tuple", "set": "a set", "frozenset": "a frozenset"}
 _ABSENT = object()  # in place of what was not there before
