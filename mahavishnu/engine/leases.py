@@ -18,9 +18,9 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import CannotRestore, LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName, letter_fields, log_event
-from mahavishnu.model.lease_watch import lease_seconds, must_renew
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Collection, Result, get_one, write_one
+from mahavishnu.stores.lease_watch import lease_seconds, must_renew
 
 R = TypeVar("R")
 Change = Callable[[DeadLetter], DeadLetter]

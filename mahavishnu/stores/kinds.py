@@ -24,8 +24,15 @@ from mahavishnu.model.worker import Worker
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
-from mahavishnu.stores.letter_document import SCHEMA, TALLIES, TalliesPart
-from mahavishnu.stores.letter_words import derived_text, more_words_of, task_values_of, words_of
+from mahavishnu.stores.letter_document import (
+    SCHEMA,
+    TALLIES,
+    TalliesPart,
+    derived_text,
+    more_words_of,
+    task_values_of,
+    words_of,
+)
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER

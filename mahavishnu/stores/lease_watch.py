@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.lease_watch import SURELY_OVER, LeaseSighting, may_be_run, sighting_of
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.letter_parts import DeadLetterStatus, fast_constructor
 from mahavishnu.model.query import Query, Sort, letter_query
+
+# ----------------------------------------------------------------------------------------------------
+# When a lease that somebody else holds counts as abandoned, whatever the clocks of the machines say.
+
+# A process that lives too short to watch takes over what ended so long ago: no clock that is looked after is so wrong.
+SURELY_OVER = timedelta(hours=1)
+RENEWALS = 2  # in the length of a lease, while its owner lives
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSighting:
+    """A lease as a worker saw it first, at `at` on its own monotonic clock. A renewed lease is another one."""
+
+    token: str
+    until: datetime
+    at: float
+
+
+_new_sighting = fast_constructor(LeaseSighting)
+
+
+def lease_seconds(letter: DeadLetter) -> float:
+    """Return how long the lease lasts from its claim, or its last renewal; 0 without one."""
+    return 0.0 if letter.lease is None else letter.lease.seconds
+
+
+def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: float) -> LeaseSighting | None:
+    """The sighting of the letter's lease: the `former` one if the lease is the same. None if there is no lease."""
+    if letter.lease is None or letter.due_at is None:
+        return None
+    if former is not None and former.token == letter.lease.token and former.until == letter.due_at:
+        return former
+    return _new_sighting(token=letter.lease.token, until=letter.due_at, at=monotonic)
+
+
+def may_be_run(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:
+    """Whether the owner of the letter's lease may still be running it."""
+    if letter.lease is None or letter.due_at is None:
+        return False
+    if letter.due_at > now:
+        return True
+    watched = sighting is not None and monotonic - sighting.at >= lease_seconds(letter)
+    return not watched and now - letter.due_at < SURELY_OVER
+
+
+def must_renew(letter: DeadLetter, written: float, monotonic: float) -> bool:
+    """Whether the owner has to renew the lease, which it wrote at `written` on its monotonic clock."""
+    return monotonic - written >= lease_seconds(letter) / RENEWALS
+
+
+# ----------------------------------------------------------------------------------------------------
 
 SOONEST_ENDING: Query = letter_query(status=DeadLetterStatus.RETRYING, sort=(Sort("due_at"),), limit=1000)
 """The leases to look at now and then: of many, those that were not renewed come first."""

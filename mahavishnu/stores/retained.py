@@ -15,6 +15,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
+from mahavishnu.model.work import choose_place, places_of
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry, write_with_retry
 from mahavishnu.stores.kind import instant_text
 
@@ -213,3 +214,25 @@ async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) ->
         if isinstance(result, StoreError):
             raise result
     return False not in results
+
+
+# ----------------------------------------------------------------------------------------------------
+# Finding the task id under which a letter can live, where letters of other work may have its own.
+
+
+async def find_place(
+    letters: Collection[DeadLetter], letter: DeadLetter, *, is_new: bool = False
+) -> tuple[DeadLetter, DeadLetter | None]:
+    """The letter under the task id that it goes under, and what lives there: None if nothing does. Raises StoreError.
+
+    While the primary store is away nobody knows what is under an id that the local one does not have. For a letter that
+    is new, so that it is nowhere yet, such an id passes for free: it is created there only if it is.
+    """
+    places = places_of(letter)
+    found: list[DeadLetter | None] = []
+    for place, there in enumerate(await letters.get([each.key for each in places])):
+        if isinstance(there, StoreError) and not (is_new and place and isinstance(there, StoreUnavailable)):
+            raise there
+        found.append(there if isinstance(there, DeadLetter) else None)
+    chosen = choose_place(letter, found)
+    return places[chosen], found[chosen]

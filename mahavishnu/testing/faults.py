@@ -13,9 +13,20 @@ from typing import Any, Generic, Self, TypedDict, Unpack
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Buckets, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Store, Tally
+from mahavishnu.stores.base import (
+    Buckets,
+    Collection,
+    Cursor,
+    Health,
+    Histogram,
+    OpenClose,
+    Page,
+    Result,
+    Store,
+    Tally,
+    require_partitions,
+)
 from mahavishnu.stores.kind import Kind, T
-from mahavishnu.stores.partitions import require_partitions
 
 CHANGES = ("write", "remove")
 READS = ("get", "find", "tally", "histogram")

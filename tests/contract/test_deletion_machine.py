@@ -34,7 +34,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, RetryPolicy
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
+from mahavishnu.stores.fallback.drain import LocalCopy, local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock

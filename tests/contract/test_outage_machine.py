@@ -25,7 +25,7 @@ from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.local_copy import local_copy_kind
+from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

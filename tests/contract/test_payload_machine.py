@@ -30,7 +30,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.local_copy import local_copy_kind
+from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock

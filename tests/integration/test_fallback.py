@@ -30,12 +30,11 @@ from mahavishnu.stores import archived, archived_tasks
 from mahavishnu.stores.base import Buckets, Cursor, Histogram, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
-from mahavishnu.stores.fallback.local_copy import LocalCopy, local_copy_kind
+from mahavishnu.stores.fallback.drain import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.places import find_place
-from mahavishnu.stores.retained import LedgerEntry, Revision, keep_revisions
+from mahavishnu.stores.retained import LedgerEntry, Revision, find_place, keep_revisions
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.testing import START, FaultyStore, ManualClock, make_failure, make_letter
 

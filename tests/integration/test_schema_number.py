@@ -28,7 +28,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.schema import Upgrade
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite.partition import partition_path
+from mahavishnu.stores.sqlite.store import partition_path
 from mahavishnu.testing import make_letter
 from tests.opensearch import Servers
 

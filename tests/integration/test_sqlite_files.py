@@ -25,7 +25,7 @@ from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite.file import PAGE_SIZE
+from mahavishnu.stores.sqlite.connections import PAGE_SIZE
 from mahavishnu.testing import make_letter
 
 

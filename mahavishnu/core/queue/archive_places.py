@@ -22,12 +22,12 @@ from mahavishnu.stores.base import (
     home_of,
     is_home_away,
     pages,
+    require_partitions,
     scan,
     update_with_retry,
     write_with_retry,
 )
 from mahavishnu.stores.kind import Kind, foreign_cursor
-from mahavishnu.stores.partitions import require_partitions
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 from mahavishnu.telemetry.meters import Meters
 

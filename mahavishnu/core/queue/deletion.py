@@ -22,8 +22,7 @@ from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.model.tombstones import delete
 from mahavishnu.stores.base import is_home_away, pages, update_with_retry
-from mahavishnu.stores.places import find_place
-from mahavishnu.stores.retained import forget_revisions
+from mahavishnu.stores.retained import find_place, forget_revisions
 
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 _TRIES = 50

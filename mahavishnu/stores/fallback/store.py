@@ -20,8 +20,7 @@ from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import FallbackCollection
-from mahavishnu.stores.fallback.drain import Arrival, DrainResult
-from mahavishnu.stores.fallback.local_copy import local_copy_kind
+from mahavishnu.stores.fallback.drain import Arrival, DrainResult, local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.source_kinds import STORED

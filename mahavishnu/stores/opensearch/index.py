@@ -12,10 +12,8 @@ from typing import Any, Generic
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.kind import Kind, T
-from mahavishnu.stores.opensearch.client import Client, LoopBound
-from mahavishnu.stores.opensearch.documents import Documents
-from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected
-from mahavishnu.stores.opensearch.mapping import KEY, REQUIRED_SETTINGS, Layout, Plan, mapping, plan
+from mahavishnu.stores.opensearch.client import Blocked, Client, LoopBound, RequestRejected
+from mahavishnu.stores.opensearch.mapping import KEY, REQUIRED_SETTINGS, Documents, Layout, Plan, mapping, plan
 
 log = logging.getLogger(__name__)
 
@@ -213,3 +211,35 @@ class Index(Generic[T]):
                     if started > 1:  # else a user who may only read has written nothing
                         raise
                 self._refreshed = started
+
+
+# ----------------------------------------------------------------------------------------------------
+# Indices of partitions: closed, opened and deleted as a whole.
+
+_MISSING = "index_not_found_exception"
+
+
+async def switch_index(index: Index[Any], *, on: bool) -> None:
+    """Open or close the index. Raises StoreUnavailable if it is to be opened and is not there."""
+    verb = "_open" if on else "_close"
+    try:
+        await index.client.ask("POST", f"/{index.name}/{verb}")
+    except RequestRejected as problem:
+        if problem.type != _MISSING:
+            raise StoreMisconfigured(f"index {index.name}: {verb} is refused: {problem}") from None
+        if on:
+            raise StoreUnavailable(f"index {index.name} is not there: restore it from its snapshot first") from None
+    index.invalidate()
+
+
+async def drop_index(index: Index[Any]) -> None:
+    """Delete the index, whatever its name stands for now."""
+    found = await index.look()
+    if found is not None:
+        _, identity = found
+        try:
+            await index.client.ask("DELETE", f"/{identity.concrete or index.name}")
+        except RequestRejected as problem:
+            if problem.type != _MISSING:
+                raise StoreMisconfigured(f"index {index.name} cannot be deleted: {problem}") from None
+    index.invalidate()

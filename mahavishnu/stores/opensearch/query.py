@@ -11,8 +11,7 @@ from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets, Cell, Cursor, Histogram
 from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, instant_text, is_findable, scalar_text
-from mahavishnu.stores.opensearch.documents import path_text
-from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits
+from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits, path_text
 
 MOST_TERMS = 65_536  # of one condition, by the server's default
 BUCKETS = 10_000

@@ -26,12 +26,9 @@ from mahavishnu.stores.base import CURRENT, Buckets, Cell, Cursor, Health, Histo
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import query as opensearch_query
-from mahavishnu.stores.opensearch.client import Client, retrying
-from mahavishnu.stores.opensearch.documents import is_usable
-from mahavishnu.stores.opensearch.errors import Blocked, RequestRejected, item_error
-from mahavishnu.stores.opensearch.index import Index, Settings
-from mahavishnu.stores.opensearch.mapping import MOST_HITS, setting_problems
-from mahavishnu.stores.opensearch.partition import drop_index, switch_index
+from mahavishnu.stores.opensearch.client import Blocked, Client, RequestRejected, item_error, retrying
+from mahavishnu.stores.opensearch.index import Index, Settings, drop_index, switch_index
+from mahavishnu.stores.opensearch.mapping import MOST_HITS, is_usable, setting_problems
 from mahavishnu.stores.opensearch.writer import GroupCommit
 
 __all__ = ["OpenSearchCollection", "OpenSearchStore"]

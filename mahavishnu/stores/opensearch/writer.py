@@ -20,11 +20,17 @@ from typing import Any, Generic
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.kind import T
-from mahavishnu.stores.opensearch.client import SHORTEST_TRY, retrying
-from mahavishnu.stores.opensearch.documents import LONGEST_KEY, PendingWrite, WriteRequest, is_usable
-from mahavishnu.stores.opensearch.errors import ItemStatus, RequestRejected, TooLarge, item_error, item_status
+from mahavishnu.stores.opensearch.client import (
+    SHORTEST_TRY,
+    ItemStatus,
+    RequestRejected,
+    TooLarge,
+    item_error,
+    item_status,
+    retrying,
+)
 from mahavishnu.stores.opensearch.index import Index, IndexIdentity
-from mahavishnu.stores.opensearch.mapping import STAMP
+from mahavishnu.stores.opensearch.mapping import LONGEST_KEY, STAMP, PendingWrite, WriteRequest, is_usable
 
 log = logging.getLogger(__name__)
 UNDER_WAY = 2

@@ -1,26 +1,281 @@
-"""The connections to one file: one that writes, and one for each thread that reads.
-
-People move, replace and delete files that are open. SQLite would go on with a file that nobody sees any more, or write
-into a log that the next process does not know. So it is looked at before and after each commit, and before reads,
-whether the files that are open are those that have the names; if not, all connections are closed, and opened anew.
-"""
+"""The SQLite file: creating it in one step, inspecting it before it is opened, migrating it, translating its errors."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import os
+import secrets
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from mahavishnu.model.errors import StoreUnavailable
-from mahavishnu.stores.sqlite.file import Connector, prepare, provide, roll_back, translate_error, upgrade
-from mahavishnu.stores.sqlite.table import Table
+from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.stores import schema
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
+
+APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
+_DEVELOPMENT_ID = 0x4D56444C  # "MVDL": of versions before 0.1.0, whose `user_version` says nothing
+PAGE_SIZE = 8192  # a letter is about 2 KB: of 4 KB pages, a third stayed empty
+CACHE_KIB = 16_000
+OLDEST_SQLITE = (3, 35)
+_DERIVED_AT_ONCE = 500
+
+
+class Connector:
+    """Makes the connections to one file, all with the same settings."""
+
+    def __init__(self, path: Path, synchronous: str, busy_timeout: timedelta) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._busy_timeout = busy_timeout
+
+    def __call__(self) -> sqlite3.Connection:
+        """A connection that begins no transactions by itself, and that does not make a missing file."""
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}?mode=rw",
+            uri=True,
+            timeout=self._busy_timeout.total_seconds(),
+            isolation_level=None,
+            check_same_thread=False,  # each is used by one thread, but closed by another one
+        )
+        try:
+            for name, value in (
+                ("synchronous", self._synchronous),
+                ("cache_size", -CACHE_KIB),
+                ("secure_delete", "FAST"),  # what is removed is overwritten where that needs no further page
+                ("journal_size_limit", 64 * 1024 * 1024),
+            ):
+                connection.execute(f"PRAGMA {name} = {value}")
+            connection.create_function("has_term", 4, has_term)
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise StoreMisconfigured(f"{self.path}: no write-ahead log is possible there (journal mode {mode})")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def provide(path: Path) -> None:
+    """See to it that there is a file of ours at `path`.
+
+    Raises StoreMisconfigured where there can be none, StoreUnavailable where the disk is full, and, leaving it as it
+    is, StoreCorrupt for any file but ours, and IncompatibleStore for that of another version.
+    """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreMisconfigured(f"SQLite {sqlite3.sqlite_version} is too old; 3.35 or newer is needed")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _create(path)
+    except OSError as problem:
+        kind = StoreUnavailable if problem.errno in (errno.ENOSPC, errno.EDQUOT) else StoreMisconfigured
+        raise kind(f"{path} cannot be made: {problem}") from problem
+    if not path.is_file():
+        raise StoreMisconfigured(f"{path} is not a file")
+    for place in (path, path.parent):
+        if not os.access(place, os.R_OK | os.W_OK):
+            raise StoreMisconfigured(f"{place} may not be read and written by this process")
+    _inspect(path)
+
+
+def _create(path: Path) -> None:
+    """Make the file aside and link it to its name: whoever sees it sees all of it, whatever is killed when."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {schema.SCHEMA}")
+            connection.execute('CREATE TABLE "_kinds" (kind TEXT NOT NULL PRIMARY KEY, format TEXT NOT NULL)')
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+        with suppress(FileExistsError):  # another process was quicker, and its file is as good
+            _link(draft, path)
+        _sync_folder(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: claim the name, then replace the claim
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        draft.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _inspect(path: Path) -> None:
+    """Raise StoreCorrupt for a file that is torn or foreign, and IncompatibleStore for one that cannot be upgraded.
+
+    Nothing is written, and no lock is lost.
+
+    SQLite does the reading: closing a handle of our own would drop the locks of this process's other connections.
+    """
+    size, log = path.stat().st_size, Path(f"{path}-wal")
+    if size == 0:
+        raise StoreCorrupt(
+            f"{path} is empty: what it held is lost, or it was never a store. Remove it to start with an empty one"
+        )
+    torn = _look(path, "mode=ro&immutable=1", _whole_pages(size))  # as if there were no log
+    if torn and log.exists() and log.stat().st_size > 0:  # perhaps a checkpoint was cut off, and the log has the rest
+        torn = _look(path, "mode=ro", _integrity_problem)
+    if torn:
+        raise StoreCorrupt(f"{path} is torn ({torn}); it was left as it is")
+
+
+def _look(path: Path, mode: str, check: Callable[[sqlite3.Connection], str | None]) -> str | None:
+    """What `check` finds torn. Raises StoreCorrupt for a file that is not ours, and IncompatibleStore."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (number,) = connection.execute("PRAGMA user_version").fetchone()
+            found = check(connection)
+    except sqlite3.DatabaseError as problem:
+        if _code(problem) == sqlite3.SQLITE_CORRUPT:
+            return str(problem)
+        if _code(problem) == sqlite3.SQLITE_NOTADB:
+            raise StoreCorrupt(f"{path} is no SQLite database; it was left as it is") from None
+        raise
+    if application not in (APPLICATION_ID, _DEVELOPMENT_ID):
+        raise StoreCorrupt(f"{path} is the SQLite database of another program; it was left as it is")
+    schema.upgrades_from(number if application == APPLICATION_ID else schema.UNNUMBERED, str(path))
+    return found
+
+
+def _whole_pages(size: int) -> Callable[[sqlite3.Connection], str | None]:
+    def check(connection: sqlite3.Connection) -> str | None:
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        return f"its last page is cut off after {size % page_size} bytes" if size % page_size else None
+
+    return check
+
+
+def _integrity_problem(connection: sqlite3.Connection) -> str | None:
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return None if found == "ok" else str(found)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, with the write lock from the start."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Undo what is not committed; after some errors SQLite has done so already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the present schema number, if it has not got it. Raises IncompatibleStore."""
+    if not schema.upgrades_from(_number(connection), str(path)):
+        return
+    with transaction(connection):
+        for step in schema.upgrades_from(_number(connection), str(path)):  # perhaps another process has just done it
+            step.file(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {schema.SCHEMA}")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # older code looks at the file first
+
+
+def _number(connection: sqlite3.Connection) -> int:
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        return schema.UNNUMBERED
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)
+
+
+def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
+    """Make the table with its indexes and no others.
+
+    Where its columns are another version's, they are derived again from the bodies.
+    """
+    known = "SELECT format FROM _kinds WHERE kind = ?"
+    if connection.execute(known, (table.kind.name,)).fetchone() != (table.format,):
+        with transaction(connection):
+            found = connection.execute(known, (table.kind.name,)).fetchone()  # perhaps another process has just done it
+            if found != (table.format,):
+                connection.execute(table.create)
+                if found is not None:
+                    _derive(connection, table)
+                connection.execute("INSERT OR REPLACE INTO _kinds VALUES (?, ?)", (table.kind.name, table.format))
+    for index in table.indexes.values():
+        connection.execute(index)
+    # What another version declared would cost every write, and be asked by no query.
+    of_table = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+    for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
+        if name not in table.indexes and name.startswith(f"{table.kind.name}."):
+            connection.execute(f"DROP INDEX IF EXISTS {quote(name)}")
+
+
+def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
+    present = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
+    for statement in table.additions(present):
+        connection.execute(statement)
+    last = -(2**63)
+    while rows := connection.execute(table.rows_after, (last, _DERIVED_AT_ONCE)).fetchall():
+        for rowid, key, version, body in rows:
+            record = table.record(key, version, body)
+            if not isinstance(record, CorruptRecord):
+                connection.execute(table.derive, (*map(bindable_or_none, table.terms(record)), rowid))
+        last = rows[-1][0]
+
+
+def _code(problem: sqlite3.Error) -> int | None:
+    code: int | None = getattr(problem, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF  # without the details
+
+
+_UNUSABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
+_WORDS = {
+    sqlite3.SQLITE_BUSY: "another process holds the write lock for too long",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it has become read-only",
+}
+
+
+def translate_error(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+    """What an SQLite error means for the store as a whole: corrupt, or unavailable for now.
+
+    A commit that could not be synced may still have reached the disk.
+    """
+    code = _code(problem)
+    if code in _UNUSABLE:
+        return StoreCorrupt(f"{path} is damaged or was changed by another program: {problem}")
+    words = _WORDS.get(code or 0, "it cannot be used now")
+    return StoreUnavailable(f"{path}: {words} ({problem})", maybe_written=committing and code == sqlite3.SQLITE_IOERR)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The connections to one file: one that writes, and one for each thread that reads.
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

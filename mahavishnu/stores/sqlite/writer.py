@@ -14,8 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite.connections import Connections, FileReplaced
-from mahavishnu.stores.sqlite.file import roll_back, translate_error
+from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer

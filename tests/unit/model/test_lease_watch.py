@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mahavishnu.model.lease_watch import SURELY_OVER, lease_seconds, may_be_run, must_renew, sighting_of
 from mahavishnu.model.letter import evolve
 from mahavishnu.model.lifecycle import merge, renew
 from mahavishnu.stores import lease_watch
-from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.stores.lease_watch import SURELY_OVER, LeaseWatch, lease_seconds, may_be_run, must_renew, sighting_of
 from mahavishnu.testing import ManualClock
 from tests.unit.letters import TOKEN, captured, claimed, failure, noon
 

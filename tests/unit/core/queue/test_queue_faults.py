@@ -14,7 +14,7 @@ from mahavishnu.model.errors import InvalidInput, NoSuchQueue, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.fallback.local_copy import local_copy_kind
+from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import QUEUES
