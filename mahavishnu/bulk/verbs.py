@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.classify.assess import Assessor
-from mahavishnu.classify.threads import call_in_thread
+from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.editing import edit_letter
 from mahavishnu.engine.moves import isolate_letter

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, failure_of, is_light
 from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
-from mahavishnu.classify.threads import call_in_thread
+from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
 from mahavishnu.classify.plugin_guard import Answer, Call, ask, ask_async
-from mahavishnu.classify.plugin_loader import describe_problem
-from mahavishnu.classify.plugins import Plugins, PluginState, Step
+from mahavishnu.classify.plugins import Plugins, PluginState, Step, describe_problem
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, Failure

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 
-from mahavishnu.classify.builtin.tracebacks import ParsedError, parse_errors, parse_traceback
 from mahavishnu.classify.exceptions import failure_of
+from mahavishnu.classify.tracebacks import ParsedError, parse_errors, parse_traceback
 from mahavishnu.model.letter_parts import Failure
 
 VERSION = "v1"  # goes up whenever the same failure would get another fingerprint

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import logging
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 log = logging.getLogger(__name__)
 GRACE_SECONDS = 0.002  # nearly every answer comes in a tenth of this; an event loop is not blocked for longer
@@ -191,3 +194,26 @@ def _setter(done_event: asyncio.Event) -> Callable[[], object]:
             loop.call_soon_threadsafe(done_event.set)
 
     return set_event
+
+
+# ----------------------------------------------------------------------------------------------------
+# Calls slow work in threads of its own, where the jobs that an app gives to asyncio's threads hold up no failure.
+
+T = TypeVar("T")
+_THREADS = 4
+
+
+async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
+    call = functools.partial(copy_context().run, work, *arguments)
+    try:
+        working = asyncio.get_running_loop().run_in_executor(_thread_pool(os.getpid()), call)
+    except RuntimeError:
+        return work(*arguments)
+    return await working  # not above: a RuntimeError of its own is an answer
+
+
+@functools.cache
+def _thread_pool(process: int) -> ThreadPoolExecutor:
+    """The threads of this process: a forked one has none of its parent's."""
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="mahavishnu-classify")

@@ -26,9 +26,9 @@ import yaml
 
 from mahavishnu.classify.builtin.attributes import status_of
 from mahavishnu.classify.builtin.codes import statuses_in
-from mahavishnu.classify.builtin.tracebacks import parse_errors
 from mahavishnu.classify.exceptions import Link, middle_cut, share, text_of, type_name, walk
 from mahavishnu.classify.hookspecs import hookimpl
+from mahavishnu.classify.tracebacks import parse_errors
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory

@@ -24,7 +24,7 @@ from typing import Any, cast
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, is_light, safe_str
-from mahavishnu.classify.threads import call_in_thread
+from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.intake import LetterIntake

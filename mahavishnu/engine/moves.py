@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from mahavishnu.classify.threads import call_in_thread
+from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query

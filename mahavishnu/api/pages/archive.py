@@ -23,12 +23,12 @@ from mahavishnu.api.responses import decode_id
 from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.api.schemas import NamespacePageQuery
 from mahavishnu.classify.fingerprint import is_own_code
+from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.core.queue.archive import PartitionView
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
-from mahavishnu.model.traceback_text import TracebackParts, split_traceback
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]

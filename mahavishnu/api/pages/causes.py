@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
+from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.traceback_text import TraceFrame, split_traceback
 
 
 @dataclass(frozen=True, slots=True)

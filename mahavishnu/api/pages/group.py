@@ -24,6 +24,7 @@ from mahavishnu.api.responses import decode_id, etag
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
+from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
@@ -32,7 +33,6 @@ from mahavishnu.model.group import RULE, GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
-from mahavishnu.model.traceback_text import TracebackParts, split_traceback
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 FormFields = Annotated[Form, Depends(read_form)]

@@ -23,6 +23,7 @@ from mahavishnu.api.pages.patches import patch_of, read_json
 from mahavishnu.api.responses import ScopeQuery, decode_id, etag
 from mahavishnu.api.routing import Depends, Router
 from mahavishnu.classify.fingerprint import is_own_code
+from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import LetterContrasts
 from mahavishnu.core.queue.restoring import EditPreview
@@ -32,7 +33,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
-from mahavishnu.model.traceback_text import TracebackParts, split_traceback
 from mahavishnu.stores.retained import Revision
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]

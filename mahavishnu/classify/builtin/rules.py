@@ -21,8 +21,8 @@ from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.attributes import headers_of, match_attributes, match_retry_flag
 from mahavishnu.classify.builtin.codes import Finding, match_name, says_nothing
 from mahavishnu.classify.builtin.text import disambiguate, is_ambiguous, match_text
-from mahavishnu.classify.builtin.tracebacks import ParsedError, match_type_name, parse_errors
 from mahavishnu.classify.exceptions import Link, attribute, is_bare, middle_cut, share, text_of, walk
+from mahavishnu.classify.tracebacks import ParsedError, match_type_name, parse_errors
 from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.letter_parts import ErrorCategory

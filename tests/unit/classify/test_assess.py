@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.threads import call_in_thread
+from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.testing import make_letter
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ async def test_where_no_thread_can_be_started_long_failures_are_assessed_all_the
 ) -> None:
     ended = ThreadPoolExecutor()
     ended.shutdown()
-    monkeypatch.setattr("mahavishnu.classify.threads._thread_pool", lambda process: ended)
+    monkeypatch.setattr("mahavishnu.classify.plugin_guard._thread_pool", lambda process: ended)
     assert (await Assessor(Chain()).assess(LONG, NOW)).verdict.reason == "text: HTTP 503"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.classify.builtin.tracebacks import parse_error_line, parse_errors
 from mahavishnu.classify.exceptions import MOST
+from mahavishnu.classify.tracebacks import parse_error_line, parse_errors
 
 
 @pytest.mark.parametrize(
