@@ -22,7 +22,7 @@ from mahavishnu import __version__
 from mahavishnu.cli.command import for_typer
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
-from mahavishnu.engine.surfaces import Command, CommandGroup, load
+from mahavishnu.engine.rooms import Command, CommandGroup, load
 
 TRACEBACK = "--traceback"
 GROUPS = (

@@ -14,7 +14,6 @@ from typing import Any, Self, Unpack
 from mahavishnu.adapters.base import Workflow
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.core.queue.acts import Act
 from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import LetterOperations
@@ -23,7 +22,7 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.moves import BulkResult
+from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.backoff import Backoff

@@ -15,6 +15,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.letter_factory import LetterFactory
+from mahavishnu.engine.tracing import make_tracing
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -24,7 +25,6 @@ from mahavishnu.model.rules import Rules
 from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
-from mahavishnu.telemetry.tracing import make_tracing
 from mahavishnu.values.encryption import encryption_of
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.leases import LeasedLetter, LeaseTable
+from mahavishnu.engine.meters import adapter_label
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
-from mahavishnu.telemetry.event_meters import adapter_label
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed

@@ -17,9 +17,11 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
+from mahavishnu.engine.meters import EventMeters, Meters
 from mahavishnu.engine.misfits import Misfits
 from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
+from mahavishnu.engine.tracing import Tracing
 from mahavishnu.engine.waiting_files import WaitingFiles
 from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.engine.worker_watch import WorkerWatch
@@ -39,9 +41,6 @@ from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
-from mahavishnu.telemetry.event_meters import EventMeters
-from mahavishnu.telemetry.meters import Meters
-from mahavishnu.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
+from mahavishnu.engine.tracing import TRACEPARENT
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
@@ -27,7 +28,6 @@ from mahavishnu.model.letter_parts import (
     fast_constructor,
 )
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.telemetry.tracing import TRACEPARENT
 from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
 from mahavishnu.values.masks import mask_failure, mask_text
 from mahavishnu.values.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
+from mahavishnu.stores.base import Collection, Cursor, pages, update_many_with_retry
+from mahavishnu.stores.kind import T
+
+# ----------------------------------------------------------------------------------------------------
+# Who does something with letters, and why.
+
+
+class Act(TypedDict, total=False):
+    """Who acts (`by`, kept on the letter) and why (`notes`), and in which namespace and queue the task is."""
+
+    by: str
+    notes: str | None
+    namespace: str | None
+    queue: str
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Change = Callable[[DeadLetter], DeadLetter]
 _NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
@@ -147,3 +164,45 @@ def bulk_summary(result: BulkResult) -> dict[str, Any]:
     """What the audit keeps of a bulk verb: how many, and which ones as far as that is not too long."""
     counts = {"moved": len(result.done), "refused": len(result.refused), "letters": result.done[:_NAMED_LETTERS]}
     return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}
+
+
+# ----------------------------------------------------------------------------------------------------
+# Work on a long list: page by page, while the next page is being read, or past what cannot be read.
+
+P = TypeVar("P")
+
+
+async def scan_readable(collection: Collection[T], query: Query) -> AsyncIterator[T]:
+    """As `scan`, without those that cannot be read: for work that one of them must not keep from all others."""
+    async for page in pages(collection, query):
+        for item in page:
+            yield item
+
+
+async def work_on_pages(
+    given: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
+) -> None:
+    """Do the `work` on each page, on so many `at_once`, so that the store is not idle while a page is being prepared.
+
+    Raises what reading or the first work that fails raises, after the others have been cancelled and have ended.
+    """
+    running: set[asyncio.Task[None]] = set()
+    try:
+        async for page in given:
+            running.add(asyncio.create_task(work(page)))
+            if len(running) >= at_once:
+                running = await _next_end(running)
+        while running:
+            running = await _next_end(running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _next_end(running: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Wait until one of them has ended. Returns the others."""
+    ended, others = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    for each in ended:
+        each.result()
+    return others

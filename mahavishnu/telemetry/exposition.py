@@ -9,8 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mahavishnu.telemetry.catalogue import KnownBy, MetricKind, definitions
-from mahavishnu.telemetry.meters import Distribution, MetricFamily
+from mahavishnu.engine.meters import Distribution, KnownBy, MetricFamily, MetricKind, definitions
 
 __all__ = ["CONTENT_TYPE_LATEST", "ProcessCollector", "as_metrics", "exposition"]
 log = logging.getLogger(__name__)

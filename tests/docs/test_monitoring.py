@@ -15,8 +15,8 @@ import yaml
 from mahavishnu.api.pages import LINKS
 from mahavishnu.cli.app import GROUPS as COMMAND_GROUPS
 from mahavishnu.cli.app import verbs_of
+from mahavishnu.engine.meters import METRICS, MetricKind
 from mahavishnu.model.events import LOG_EVENTS
-from mahavishnu.telemetry.catalogue import METRICS, MetricKind
 from tests.opensearch.tools import tool
 
 ROOT = Path(__file__).parents[2]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.meters import KnownBy
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.telemetry.catalogue import KnownBy
 from mahavishnu.testing import ManualClock
 
 PATIENT = 30.0

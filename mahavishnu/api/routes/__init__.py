@@ -5,7 +5,7 @@ The server adds all of them; the command line imports those of a resource when i
 
 from __future__ import annotations
 
-from mahavishnu.engine.surfaces import Routes
+from mahavishnu.engine.rooms import Routes
 
 ROUTES = (
     Routes("dlq", "mahavishnu.api.routes.letters"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.engine.paging import scan_readable
+from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName

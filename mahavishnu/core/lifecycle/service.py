@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 from mahavishnu.classify.exceptions import error_text
 from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.paging import scan_readable
+from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id

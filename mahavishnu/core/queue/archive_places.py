@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.meters import Meters
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Condition, Query, Sort
@@ -29,7 +30,6 @@ from mahavishnu.stores.base import (
 )
 from mahavishnu.stores.kind import Kind, foreign_cursor
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
-from mahavishnu.telemetry.meters import Meters
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500

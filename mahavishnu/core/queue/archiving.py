@@ -24,7 +24,7 @@ from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.engine.paging import work_on_pages
+from mahavishnu.engine.moves import work_on_pages
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.group import is_on_hold

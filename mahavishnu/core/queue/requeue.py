@@ -9,8 +9,7 @@ from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.moves import move_many
-from mahavishnu.engine.paging import scan_readable
+from mahavishnu.engine.moves import move_many, scan_readable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter
 from mahavishnu.model.events import EventName

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.engine.event_bus import reporting_to
+from mahavishnu.engine.meters import BY_COUNT, BY_LIFETIME, METRICS, MetricFamily, Reading
+from mahavishnu.engine.tracing import ManagerTracing
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.group import CLOSED
@@ -18,9 +20,6 @@ from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.stores.base import Health, Tally
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import GROUPS
-from mahavishnu.telemetry.catalogue import BY_COUNT, BY_LIFETIME, METRICS
-from mahavishnu.telemetry.meters import MetricFamily, Reading
-from mahavishnu.telemetry.tracing import ManagerTracing
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue

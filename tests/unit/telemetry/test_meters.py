@@ -13,11 +13,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
 from mahavishnu.engine.context import Limits
+from mahavishnu.engine.meters import METRICS, MOST_VALUES, Distribution, EventMeters, Meters, MetricFamily
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.telemetry.catalogue import METRICS
-from mahavishnu.telemetry.event_meters import EventMeters
 from mahavishnu.telemetry.exposition import exposition
-from mahavishnu.telemetry.meters import MOST_VALUES, Distribution, Meters, MetricFamily
 from mahavishnu.testing import ManualClock
 from mahavishnu.testing.letters import make_letter
 

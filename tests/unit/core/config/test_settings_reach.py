@@ -26,6 +26,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.config.sections import LimitSettings
+from mahavishnu.engine.tracing import OpenTelemetryTracing
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.domain_events import EventRules
@@ -39,7 +40,6 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.telemetry.tracing import OpenTelemetryTracing
 from mahavishnu.values.encryption import Encryption, new_key
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 
