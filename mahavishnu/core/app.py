@@ -8,22 +8,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
-from mahavishnu.adapters.base import Adapter, AdapterRegistry, Workflow, current_attempt
-from mahavishnu.adapters.function import restore_task, why_unrestorable
-from mahavishnu.adapters.runner import WorkflowResult, WorkflowRunner
+from mahavishnu.capture.adapters import Adapter, AdapterRegistry, Workflow, current_attempt
+from mahavishnu.capture.calls import Calls, CaptureBlock
+from mahavishnu.capture.capture import CaptureOutcome
+from mahavishnu.capture.functions import CallOptions, Key, OnCancel, restore_task, why_unrestorable
+from mahavishnu.capture.runner import Executions, RunOrder, WorkflowResult, WorkflowRunner
 from mahavishnu.core import wiring
-from mahavishnu.core.call_options import CallOptions, Key, OnCancel
-from mahavishnu.core.calls import Calls, CaptureBlock
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.config.queue_files import DeclaredQueues
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.executions import Executions, RunOrder
 from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json

@@ -11,7 +11,9 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from mahavishnu.adapters.base import Workflow
+from mahavishnu.capture.adapters import Workflow
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.queue import reads, services
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.health import store_health
@@ -21,10 +23,8 @@ from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
-from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.backoff import Backoff
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull

@@ -9,15 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from mahavishnu.adapters.base import AdapterRegistry, live_attempt
-from mahavishnu.classify.assess import Assessment, Assessor
-from mahavishnu.core import wiring
-from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.capture import CapturePipeline
-from mahavishnu.engine.letter_factory import LetterRequest, RequestOf
-from mahavishnu.engine.pending_capture import CaptureOutcome
-from mahavishnu.engine.strategies import (
+from mahavishnu.capture.adapters import AdapterRegistry, live_attempt
+from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline
+from mahavishnu.capture.letter_factory import LetterRequest, RequestOf
+from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
     Strategy,
@@ -25,6 +20,10 @@ from mahavishnu.engine.strategies import (
     resolve_strategy,
     strategy_name,
 )
+from mahavishnu.classify.assess import Assessment, Assessor
+from mahavishnu.core import wiring
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter

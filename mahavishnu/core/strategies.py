@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mahavishnu.engine.strategies import Decision, DLQIntegrationStrategy, Occurrence, Strategy
+from mahavishnu.capture.strategies import Decision, DLQIntegrationStrategy, Occurrence, Strategy
 
 __all__ = ["DLQIntegrationStrategy", "Decision", "Occurrence", "Strategy"]

@@ -15,15 +15,15 @@ from inspect import getattr_static
 from types import FunctionType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 
-from mahavishnu.adapters.base import is_async
+from mahavishnu.capture.adapters import is_async
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.tasks import StepRecord
 
 if TYPE_CHECKING:
+    from mahavishnu.capture.calls import CaptureBlock
     from mahavishnu.core.app import MahavishnuApp
-    from mahavishnu.core.calls import CaptureBlock
     from mahavishnu.core.dlq_integration import DLQIntegration
     from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use

@@ -10,15 +10,15 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahavishnu.adapters.base import is_async, live_attempt
-from mahavishnu.adapters.runner import failure_in_result, is_interruption
-from mahavishnu.core.function_workflow import Call, FunctionWorkflow, mark_decorated
-from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.capture.adapters import is_async, live_attempt
+from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InsideEventLoop
 
 if TYPE_CHECKING:
-    from mahavishnu.core.calls import Calls
+    from mahavishnu.capture.calls import Calls
     from mahavishnu.core.lifecycle.run import TaskRun
     from mahavishnu.core.lifecycle.service import Lifecycle
 

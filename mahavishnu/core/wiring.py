@@ -10,11 +10,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.tracing import make_tracing
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry

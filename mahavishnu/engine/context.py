@@ -11,19 +11,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahavishnu.adapters.base import Workflow
+from mahavishnu.capture.adapters import Workflow
+from mahavishnu.capture.letter_factory import LetterFactory
+from mahavishnu.capture.recorder import Capacities, Capacity, LetterRecorder
+from mahavishnu.capture.waiting_room import WAITING, WaitingFiles, WaitingRoom
 from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
-from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
 from mahavishnu.engine.meters import EventMeters, Meters
 from mahavishnu.engine.misfits import Misfits
-from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.tracing import Tracing
-from mahavishnu.engine.waiting_files import WaitingFiles
-from mahavishnu.engine.waiting_room import WAITING, WaitingRoom
 from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from mahavishnu.adapters.base import Workflow
+from mahavishnu.capture.adapters import Workflow
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.attempt import AssessAttempt, AttemptRunner, RunningAttempt
 from mahavishnu.engine.breaker import circuit_name

@@ -16,7 +16,7 @@ import sys
 from decimal import Decimal
 from typing import Any
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import SystemClock

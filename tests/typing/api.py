@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_type
 
-from mahavishnu.adapters.runner import WorkflowResult
+from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
 from mahavishnu.core.dlq_integration import CaptureOutcome

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mahavishnu.adapters.base import close_threads
+from mahavishnu.capture.adapters import close_threads
 from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of

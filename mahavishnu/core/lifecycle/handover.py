@@ -13,9 +13,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle, task_moves
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable

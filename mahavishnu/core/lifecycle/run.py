@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahavishnu.adapters.base import is_async, run_function
-from mahavishnu.adapters.runner import is_interruption
+from mahavishnu.capture.adapters import is_async, run_function
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.runner import is_interruption
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import (
     CannotRestore,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RetryPolicy, Source, SourceKind
 from mahavishnu.model.staleness import DETECTOR, STALE, stale_fingerprint, stale_labels, stale_snapshot

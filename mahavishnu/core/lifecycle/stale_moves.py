@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.core.lifecycle.handover import MARK
 from mahavishnu.core.lifecycle.stale_letters import make_stale_letter
 from mahavishnu.core.lifecycle.stale_search import Judge, StaleTask
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.intake import LetterIntake
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.events import Event, EventName, log_event

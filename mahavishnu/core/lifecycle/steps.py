@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, overload
 
-from mahavishnu.adapters.base import is_async, run_function
+from mahavishnu.capture.adapters import is_async, run_function
 from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.tasks import StepRecord

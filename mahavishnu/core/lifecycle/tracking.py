@@ -6,11 +6,11 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mahavishnu.adapters.base import live_attempt
+from mahavishnu.capture.adapters import live_attempt
+from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.lifecycle.run import TaskRun
 from mahavishnu.core.lifecycle.signs import RunSigns
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model import task_moves
 from mahavishnu.model.errors import InvalidPayload, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.adapters.base import Attempt
+from mahavishnu.capture.adapters import Attempt
+from mahavishnu.capture.dependencies import blocked_by
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.core.queue.claim_batch import ClaimBatch
@@ -17,7 +18,6 @@ from mahavishnu.engine.attempt import apply_outcome
 from mahavishnu.engine.background import RemoteWorkers
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.durations import require_wait

@@ -10,9 +10,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Container, Sequence
 
+from mahavishnu.capture.waiting_room import as_letter
 from mahavishnu.core.queue.case_deletion import CaseDeletion, DeletedCase
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
-from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE

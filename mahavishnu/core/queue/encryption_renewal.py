@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
+from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState

@@ -8,10 +8,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+from mahavishnu.capture.dependencies import blocked_by, refuse_circle
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.editing import edit_letter, reveal_letter
 from mahavishnu.engine.moves import Act, BulkResult, bulk_summary, move_many
 from mahavishnu.engine.verbs import (

@@ -17,13 +17,14 @@ from mahavishnu.model.staleness import StalenessRules
 
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
+    from mahavishnu.capture.closing import Closing
+    from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.claims import Claims
-    from mahavishnu.core.queue.closing import Closing
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.views import Views
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
-    from mahavishnu.engine.intake import LetterIntake
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -59,7 +59,7 @@ ALERTS_SECONDS = 10.0
 
 def make_intake(context: QueueContext) -> LetterIntake:
     """The service that makes letters of failures."""
-    from mahavishnu.engine.intake import LetterIntake
+    from mahavishnu.capture.intake import LetterIntake
 
     return LetterIntake(context)
 
@@ -129,7 +129,7 @@ def make_lifecycle(context: QueueContext) -> Lifecycle:
 
 def make_closing(context: QueueContext) -> Closing:
     """What closes letters whose work the application has done since."""
-    from mahavishnu.core.queue.closing import Closing
+    from mahavishnu.capture.closing import Closing
 
     return Closing(context)
 

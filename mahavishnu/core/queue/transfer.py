@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from mahavishnu.capture.recorder import CaptureKind
 from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.letter_lines import (
     Document,
@@ -20,7 +21,6 @@ from mahavishnu.core.queue.letter_lines import (
 )
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import isolate_letter
-from mahavishnu.engine.recorder import CaptureKind
 from mahavishnu.model.clock import SystemClock, add_time, instant_text
 from mahavishnu.model.errors import (
     AlreadyResolved,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.adapters.base import PythonAdapter, as_adapter
+from mahavishnu.capture.adapters import PythonAdapter, as_adapter
 from mahavishnu.model.errors import InvalidInput
 from tests.unit.queues import House, letter_of, queue_of
 

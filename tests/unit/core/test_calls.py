@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput

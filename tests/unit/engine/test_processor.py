@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.adapters.base import current_attempt
-from mahavishnu.adapters.runner import failure_in_result
+from mahavishnu.capture.adapters import current_attempt
+from mahavishnu.capture.dependencies import blocked_by
+from mahavishnu.capture.runner import failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.context import Limits, QueueContext, QueueOptions
-from mahavishnu.engine.dependencies import blocked_by
 from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event, EventName

@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
+from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind

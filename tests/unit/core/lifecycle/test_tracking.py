@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.lifecycle.run import current_run
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.model.task_states import TaskState
 from mahavishnu.model.tasks import StepRecord, TaskRecord

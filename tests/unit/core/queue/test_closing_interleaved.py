@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter

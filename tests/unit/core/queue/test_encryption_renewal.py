@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.api import Access
+from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.permissions import Permission, Principal

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.adapters.base import (
+from mahavishnu.capture.adapters import (
     AdapterRegistry,
     Attempt,
     PythonAdapter,
@@ -21,13 +21,23 @@ from mahavishnu.adapters.base import (
     run_as,
     run_function,
 )
-from mahavishnu.adapters.function import FunctionAdapter, check_workflow, function_name, takes_task_and_repos
-from mahavishnu.adapters.runner import failed_repos, failure_in_result, is_interruption
-from mahavishnu.core.call_options import CallOptions, key_reader
+from mahavishnu.capture.capture import CaptureOutcome
+from mahavishnu.capture.functions import (
+    Call,
+    CallOptions,
+    FunctionAdapter,
+    FunctionWorkflow,
+    check_workflow,
+    function_name,
+    is_decorated,
+    key_reader,
+    mark_decorated,
+    takes_task_and_repos,
+    unknown_workflow,
+)
+from mahavishnu.capture.runner import failed_repos, failure_in_result, is_interruption
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.function_workflow import Call, FunctionWorkflow, is_decorated, mark_decorated, unknown_workflow
 from mahavishnu.core.tracked_calls import TrackedCalls
-from mahavishnu.engine.pending_capture import CaptureOutcome
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.adapters.base import current_attempt
+from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import safe_repr
 from mahavishnu.values.typed_json import plain_text, write_all
