@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.api.auth import Access, Actor, Role
+from mahavishnu.http.auth import Access, Actor, Role
 
 if TYPE_CHECKING:
     from mahavishnu.api.app import create_app

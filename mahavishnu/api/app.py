@@ -13,11 +13,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
-from mahavishnu.api.auth import Access, QueueViews, Viewer, get_own_queue
-from mahavishnu.api.browser_requests import wants_page
-from mahavishnu.api.errors import Problem, handle_errors, problem_responses
-from mahavishnu.api.middleware import ApiMiddleware
-from mahavishnu.api.namespace_paths import NamespacePaths
 from mahavishnu.api.oidc import Provider, ProviderRules
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.console import Console
@@ -26,13 +21,16 @@ from mahavishnu.api.pages.overview import show_overview
 from mahavishnu.api.pages.problems import ProblemPages
 from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
 from mahavishnu.api.provider_logins import ProviderLogins
-from mahavishnu.api.responses import json_response
 from mahavishnu.api.routes import ROUTES, events, health
-from mahavishnu.api.routing import API, Router
-from mahavishnu.api.schemas import RequestModel, ResponseModel
 from mahavishnu.api.sessions import Sessions
 from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Access, QueueViews, Viewer, get_own_queue, wants_page
+from mahavishnu.http.errors import Problem, handle_errors, problem_responses
+from mahavishnu.http.middleware import ApiMiddleware, NamespacePaths
+from mahavishnu.http.responses import json_response
+from mahavishnu.http.routing import API, Router
+from mahavishnu.http.schemas import RequestModel, ResponseModel
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from mahavishnu.api.schemas import ResponseModel, fields_of
 from mahavishnu.core.queue import commonalities as services
+from mahavishnu.http.schemas import ResponseModel, fields_of
 from mahavishnu.model import commonalities
 
 

@@ -10,11 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Access, QueueViews
-from mahavishnu.api.errors import on_own_error, problem, problem_for_request
-from mahavishnu.api.middleware import ApiMiddleware, App, Receive, Scope, Send
 from mahavishnu.api.routes import ROUTES
-from mahavishnu.api.routing import API, InvalidRequest, Route, arguments
+from mahavishnu.http.auth import Access, QueueViews
+from mahavishnu.http.errors import on_own_error, problem, problem_for_request
+from mahavishnu.http.middleware import ApiMiddleware, App, Receive, Scope, Send
+from mahavishnu.http.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:

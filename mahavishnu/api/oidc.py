@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from mahavishnu.model.addresses import is_loopback
+from mahavishnu.http.auth import is_loopback
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mahavishnu.api.auth import Actor
 from mahavishnu.api.oidc import Login, Provider, ProviderProblem
+from mahavishnu.http.auth import Actor
 from mahavishnu.model.clock import Clock
 
 if TYPE_CHECKING:
-    from mahavishnu.api.roles import RoleMap
     from mahavishnu.api.sessions import Session
+    from mahavishnu.http.proxies import RoleMap
 
 log = logging.getLogger(__name__)
 ASKED_AGAIN = timedelta(minutes=1)  # after the provider gave no answer

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.api.auth import Access, Limit
     from mahavishnu.api.oidc import ProviderRules
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.config.sections import LimitSettings
+    from mahavishnu.http.auth import Access, Limit
 
 
 def access_of(settings: MahavishnuSettings) -> Access:
     """Who may do what, as the settings say. Raises InvalidInput."""
     from mahavishnu.api import Access
-    from mahavishnu.api.proxies import Proxies
-    from mahavishnu.api.roles import RoleMap
+    from mahavishnu.http.proxies import Proxies, RoleMap
 
     def plain(tokens: Any) -> dict[str, str]:
         return {name: secret.get_secret_value() for name, secret in tokens.items()}
@@ -62,7 +61,7 @@ def provider_of(settings: MahavishnuSettings) -> ProviderRules | None:
 
 def limit_of(given: LimitSettings) -> Limit:
     """What the settings say of somebody; what they leave out is not limited."""
-    from mahavishnu.api.auth import Limit
+    from mahavishnu.http.auth import Limit
     from mahavishnu.model.permissions import Scope
 
     def these(values: Iterable[Any] | None) -> frozenset[Any] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Self
 
-from mahavishnu.model.addresses import is_loopback
+from mahavishnu.http.auth import is_loopback
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import log_event
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.routing import Router
 from mahavishnu.model.alert_rules import AlertRules, RuleReport
 from mahavishnu.model.alerts import Alert, AlertPhase
 from mahavishnu.model.group import GroupView

@@ -13,13 +13,13 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import read_day
-from mahavishnu.api.responses import decode_id
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import NamespacePageQuery
 from mahavishnu.core.queue.archived_task_reads import ArchivedTaskCase, ArchivedTaskPage
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.responses import decode_id
+from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.task_states import OPEN, TaskState
 
 Text = Annotated[str, Field(max_length=1000)]

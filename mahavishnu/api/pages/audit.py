@@ -12,12 +12,12 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.forms import read_day
 from mahavishnu.api.pages.frame import Link
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import NamespacePageQuery
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.stores.base import Page

@@ -21,16 +21,16 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.api.pages import words
 from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.layout import Layout
 from mahavishnu.api.pages.recent_reads import LASTS, Recent, RecentReads
 from mahavishnu.api.pages.static import static_url
-from mahavishnu.api.routing import Depends
-from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import NOBODY, Actor, Role, audience_of, get_own_queue
+from mahavishnu.http.routing import Depends
+from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.stores.base import Health
 

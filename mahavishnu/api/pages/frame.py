@@ -10,10 +10,10 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from mahavishnu.api.auth import ANONYMOUS, Actor, Role
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.sessions import Session
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import ANONYMOUS, Actor, Role
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health

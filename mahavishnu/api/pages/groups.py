@@ -8,14 +8,14 @@ from typing import Annotated
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.frame import Link, Number, NumberIn
 from mahavishnu.api.pages.overview import needs_of, read_groups
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.groups import GroupQuery
-from mahavishnu.api.routing import Query as Parameters
-from mahavishnu.api.routing import Router
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.routing import Router
 from mahavishnu.model.attention import Attention, attention_of
 from mahavishnu.model.group import GroupPage
 

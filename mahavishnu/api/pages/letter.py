@@ -13,20 +13,20 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import KEY_MARK, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said, letter_path, letter_query
 from mahavishnu.api.pages.history import Step, state_now, steps_of
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.pages.patches import patch_of, read_json
-from mahavishnu.api.responses import ScopeQuery, decode_id, etag
-from mahavishnu.api.routing import Depends, Router
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import LetterContrasts
 from mahavishnu.core.queue.restoring import EditPreview
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import ScopeQuery, decode_id, etag
+from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_QUEUE

@@ -11,18 +11,18 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.responses import as_query
 from mahavishnu.api.routes.letters import PAGE_BYTES, SORTS
-from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.routing import Query as Parameters
-from mahavishnu.api.schemas import LetterQuery
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import LetterCount
+from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import as_query
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.views import SavedView

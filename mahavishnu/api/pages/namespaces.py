@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.namespace_paths import namespace_prefix
 from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import NamespaceCount
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.middleware import namespace_prefix
+from mahavishnu.http.routing import Router
 
 router = Router(tag="namespace_pages", documented=False)
 

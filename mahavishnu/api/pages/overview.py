@@ -16,11 +16,11 @@ from mahavishnu.api.pages.frame import Link
 from mahavishnu.api.pages.guide import Guide, guide_to
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.pages.words import plural
-from mahavishnu.api.routing import Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.trends import Trend
 from mahavishnu.core.queue.workers import WorkerList, WorkerReport
+from mahavishnu.http.routing import Router
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
 from mahavishnu.api.pages.console import show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link
-from mahavishnu.api.routing import Depends, Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:

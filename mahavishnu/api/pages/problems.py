@@ -10,13 +10,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.browser_requests import wants_page
-from mahavishnu.api.errors import MEDIA_TYPE
-from mahavishnu.api.headers import guard
-from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.api.pages.console import Console
 from mahavishnu.api.pages.frame import local_path, root_from
 from mahavishnu.api.pages.login import local_target
+from mahavishnu.http.auth import wants_page
+from mahavishnu.http.errors import MEDIA_TYPE
+from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, guard
 
 _HEADLINES = {
     403: "You may not do that",

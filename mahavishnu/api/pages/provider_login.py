@@ -11,14 +11,14 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue
 from mahavishnu.api.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.login import audit_session, local_target, login_view
-from mahavishnu.api.routing import Router
 from mahavishnu.api.sessions import Sessions, set_cookie
 from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import OwnQueue
+from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import StoreError
 
 log = logging.getLogger(__name__)

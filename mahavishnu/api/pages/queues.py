@@ -11,16 +11,16 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.pages.words import plural
-from mahavishnu.api.responses import decode_id
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import PageQuery
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import decode_id
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.queue_items import ItemStatus, QueueItem
 from mahavishnu.model.queues import QueueDefinition

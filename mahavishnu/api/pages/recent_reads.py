@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from mahavishnu.api.auth import NOBODY, Role
-from mahavishnu.api.middleware import App, Message, Receive, Scope, Send
+from mahavishnu.http.auth import NOBODY, Role
+from mahavishnu.http.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.model.clock import Clock, SystemClock
 
 R = TypeVar("R")

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.causes import Cause, causes_of
 from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
@@ -20,11 +19,12 @@ from mahavishnu.api.pages.group import Fix
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.pages.patches import changes_of, patch_of
 from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
-from mahavishnu.api.responses import decode_id
 from mahavishnu.api.routes.runs import RunItemQuery
-from mahavishnu.api.routing import Depends, Query, Router
 from mahavishnu.bulk.service import RunItems
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import decode_id
+from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.model.bulk_rules import percent_to_resume_with
 from mahavishnu.model.bulk_run import ACTIVE, ENDED, BulkRun, ItemOutcome, RunItem
 from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Viewer
 from mahavishnu.api.pages.console import show
-from mahavishnu.api.routing import Router
+from mahavishnu.http.auth import Viewer
+from mahavishnu.http.routing import Router
 
 _NAME = "runbooks.md"
 _SOURCE = Path(__file__).parents[3] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module

@@ -12,16 +12,16 @@ from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.words import plural
-from mahavishnu.api.responses import as_query
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import Filter
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import as_query
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE

@@ -10,11 +10,11 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Role, Viewer
 from mahavishnu.api.pages.console import show
 from mahavishnu.api.pages.frame import Link
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import RequestModel
+from mahavishnu.http.auth import Role, Viewer
+from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.schemas import RequestModel
 
 if TYPE_CHECKING:
     from mahavishnu.core.config.settings import Setting

@@ -10,8 +10,8 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.errors import problem
-from mahavishnu.api.routing import Router
+from mahavishnu.http.errors import problem
+from mahavishnu.http.routing import Router
 
 FOREVER, ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}

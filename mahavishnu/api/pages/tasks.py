@@ -11,17 +11,17 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.api.pages.console import PageQueue, console_of, show
 from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.pages.frame import Link, Number, NumberIn, Said
 from mahavishnu.api.pages.overview import MOST_STALE_READ, read_or_none, read_stale
 from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.pages.words import plural
-from mahavishnu.api.responses import decode_id
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import NamespacePageQuery
 from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import decode_id
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.task_states import StepState, TaskState
 from mahavishnu.model.tasks import OldTransition, TaskRecord

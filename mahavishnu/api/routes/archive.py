@@ -8,13 +8,23 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.lines import CSV, NDJSON, stream_lines
-from mahavishnu.api.responses import decode_id, json_response, letter_json, page_headers, to_json
 from mahavishnu.api.routes.tasks import TaskWithMoves, task_json
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import (
+from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
+from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import (
+    CSV,
+    NDJSON,
+    decode_id,
+    json_response,
+    letter_json,
+    page_headers,
+    stream_lines,
+    to_json,
+)
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import (
     ActionRequest,
     Instant,
     LetterDetail,
@@ -24,8 +34,6 @@ from mahavishnu.api.schemas import (
     ResponseModel,
     fields_of,
 )
-from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
-from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
 from mahavishnu.model.durations import MOST_DAYS
 from mahavishnu.model.retention import ArchiveResult
 from mahavishnu.model.task_states import TaskState

@@ -8,10 +8,10 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.responses import json_response, page_headers, to_json
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import Instant, NamespacePageQuery, ResponseModel, fields_of
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.responses import json_response, page_headers, to_json
+from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.schemas import Instant, NamespacePageQuery, ResponseModel, fields_of
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 

@@ -7,11 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import clear_headers, json_response, letter_json
-from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import ClaimedLetter, LetterDetail, Name, RequestModel, ResponseModel, Seconds, TaskId, Text
+from mahavishnu.http.auth import Actor, Queue, Role, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import clear_headers, json_response, letter_json
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.schemas import (
+    ClaimedLetter,
+    LetterDetail,
+    Name,
+    RequestModel,
+    ResponseModel,
+    Seconds,
+    TaskId,
+    Text,
+)
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
 

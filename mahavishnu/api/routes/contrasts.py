@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
 from mahavishnu.api.commonality_schemas import ContrastList
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import ScopeQuery, decode_id, json_response, to_json
-from mahavishnu.api.routing import Router
 from mahavishnu.core.queue.reads import SAMPLE
+from mahavishnu.http.auth import Queue, Viewer
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import ScopeQuery, decode_id, json_response, to_json
+from mahavishnu.http.routing import Router
 
 router = Router(tag="letters")
 

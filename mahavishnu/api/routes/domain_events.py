@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, StrictInt
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
-from mahavishnu.api.responses import json_response
-from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.routing import Query as Parameters
-from mahavishnu.api.schemas import Name, NamespaceName, RequestModel, ResponseModel, fields_of
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
+from mahavishnu.http.responses import json_response
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.schemas import Name, NamespaceName, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "acknowledging events"))]

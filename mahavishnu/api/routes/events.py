@@ -21,10 +21,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.responses import to_json
-from mahavishnu.api.routing import Header, Router
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Queue, Viewer
+from mahavishnu.http.responses import to_json
+from mahavishnu.http.routing import Header, Router
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text, wait_for
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import Event, EventName

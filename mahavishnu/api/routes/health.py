@@ -8,11 +8,11 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Role, require_role
-from mahavishnu.api.responses import json_response
-from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import ResponseModel
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, OwnQueue, Role, require_role
+from mahavishnu.http.responses import json_response
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.schemas import ResponseModel
 from mahavishnu.stores.base import Health
 from mahavishnu.telemetry.exposition import CONTENT_TYPE_LATEST, exposition
 

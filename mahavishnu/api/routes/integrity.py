@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import Field
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Viewer
-from mahavishnu.api.responses import degraded_header, json_response
-from mahavishnu.api.routing import Query, Router
-from mahavishnu.api.schemas import RequestModel, ResponseModel
+from mahavishnu.http.auth import OwnQueue, Viewer
+from mahavishnu.http.responses import degraded_header, json_response
+from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.schemas import RequestModel, ResponseModel
 
 router = Router(tag="integrity", prefix="/integrity")
 

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem, problem_responses
-from mahavishnu.api.lines import NDJSON, stream_lines
-from mahavishnu.api.responses import (
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem, problem_responses
+from mahavishnu.http.responses import (
     JSON,
+    NDJSON,
     ScopeQuery,
     as_query,
     decode_id,
@@ -25,10 +26,11 @@ from mahavishnu.api.responses import (
     letters_json,
     page_headers,
     refuse_if_changed,
+    stream_lines,
     to_json,
 )
-from mahavishnu.api.routing import Depends, Header, Query, Router
-from mahavishnu.api.schemas import (
+from mahavishnu.http.routing import Depends, Header, Query, Router
+from mahavishnu.http.schemas import (
     ActionRequest,
     ClearRequest,
     ClearResult,
@@ -49,7 +51,6 @@ from mahavishnu.api.schemas import (
     RetryResult,
     Revision,
 )
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mahavishnu.api.auth import OwnQueue, Queue, Viewer
-from mahavishnu.api.responses import json_response, to_json
-from mahavishnu.api.routing import Router
-from mahavishnu.api.schemas import ResponseModel, fields_of
 from mahavishnu.core.queue.search import MOST_SUGGESTIONS, NamespaceCount
+from mahavishnu.http.auth import OwnQueue, Queue, Viewer
+from mahavishnu.http.responses import json_response, to_json
+from mahavishnu.http.routing import Router
+from mahavishnu.http.schemas import ResponseModel, fields_of
 from mahavishnu.model.query_completion import Suggestion as Completion
 
 router = Router(tag="query", prefix="/query")

@@ -8,18 +8,11 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import (
-    as_query,
-    clear_headers,
-    decode_id,
-    degraded_header,
-    json_response,
-    page_headers,
-)
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import as_query, clear_headers, decode_id, degraded_header, json_response, page_headers
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import ScopeQuery, decode_id, json_response, to_json
-from mahavishnu.api.routing import Depends, Router
-from mahavishnu.api.schemas import ActionRequest, Name, RequestModel, ResponseModel
+from mahavishnu.http.auth import Actor, Queue, Role, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import ScopeQuery, decode_id, json_response, to_json
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.schemas import ActionRequest, Name, RequestModel, ResponseModel
 
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "encrypting what is stored"))]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "revealing encrypted values"))]

@@ -9,11 +9,11 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import (
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import (
     Difference,
     Filter,
     Name,

@@ -9,12 +9,12 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import json_response, page_headers, to_json
-from mahavishnu.api.routing import Depends, Query, Router
-from mahavishnu.api.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import json_response, page_headers, to_json
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.staleness import StaleRow
 from mahavishnu.model.tasks import OldTransition, TaskRecord
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.responses import degraded_header, json_response, to_json
-from mahavishnu.api.routing import Router
-from mahavishnu.api.schemas import ResponseModel, fields_of
 from mahavishnu.core.queue import trends
 from mahavishnu.core.queue.trends import HOURS
+from mahavishnu.http.auth import Queue, Viewer
+from mahavishnu.http.responses import degraded_header, json_response, to_json
+from mahavishnu.http.routing import Router
+from mahavishnu.http.schemas import ResponseModel, fields_of
 
 router = Router(tag="trends", prefix="/trends")
 

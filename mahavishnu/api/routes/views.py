@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt, StrictStr
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.api.errors import problem_responses
-from mahavishnu.api.responses import decode_id, etag, json_response, refuse_if_changed
-from mahavishnu.api.routing import Depends, Header, Router
-from mahavishnu.api.schemas import Name, RequestModel, ResponseModel, fields_of
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.errors import problem_responses
+from mahavishnu.http.responses import decode_id, etag, json_response, refuse_if_changed
+from mahavishnu.http.routing import Depends, Header, Router
+from mahavishnu.http.schemas import Name, RequestModel, ResponseModel, fields_of
 from mahavishnu.model import views
 from mahavishnu.model.query import LONGEST_TEXT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mahavishnu.api.auth import Queue, Viewer
-from mahavishnu.api.responses import degraded_header, json_response
-from mahavishnu.api.routing import Router
-from mahavishnu.api.schemas import ResponseModel
+from mahavishnu.http.auth import Queue, Viewer
+from mahavishnu.http.responses import degraded_header, json_response
+from mahavishnu.http.routing import Router
+from mahavishnu.http.schemas import ResponseModel
 
 router = Router(tag="workers")
 

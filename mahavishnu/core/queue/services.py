@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
-    from mahavishnu.core.queue.replies import Replies
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.search import Search
     from mahavishnu.core.queue.telemetry import Telemetry
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.views import Views
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
+    from mahavishnu.http.replies import Replies
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -136,7 +136,7 @@ def make_closing(context: QueueContext) -> Closing:
 
 def make_replies(context: QueueContext) -> Replies:
     """Answers to requests that may be sent again."""
-    from mahavishnu.core.queue.replies import REPLIES, Replies
+    from mahavishnu.http.replies import REPLIES, Replies
 
     records = context.store.collection(REPLIES)
     return Replies(records, context.clock, lambda: timedelta(days=context.rules(RetentionRules).replies_days))

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.auth import Role
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Role
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import REPLIES

@@ -9,9 +9,9 @@ import pytest
 
 from mahavishnu.api import create_app
 from mahavishnu.api.local import LocalApi
-from mahavishnu.api.middleware import App
 from mahavishnu.api.routes import ROUTES
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.middleware import App
 from mahavishnu.testing import ManualClock, make_letter
 from tests.unit.api.conftest import URL
 

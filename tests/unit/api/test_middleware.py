@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import Access, middleware
-from mahavishnu.api.middleware import ApiMiddleware, Receive, Scope, Send, SharedReads
+from mahavishnu.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http import middleware
+from mahavishnu.http.middleware import ApiMiddleware, Receive, Scope, Send, SharedReads
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.base import Result

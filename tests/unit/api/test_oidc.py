@@ -18,9 +18,9 @@ import pytest
 
 from mahavishnu.api import Access, create_app
 from mahavishnu.api.oidc import Attempt, ProviderProblem, ProviderRules
-from mahavishnu.api.roles import RoleMap
 from mahavishnu.api.sessions import LIFETIME, Sessions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.proxies import RoleMap
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock

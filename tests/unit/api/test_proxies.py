@@ -8,10 +8,9 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.auth import Limit
-from mahavishnu.api.proxies import Proxies
-from mahavishnu.api.roles import RoleMap
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Limit
+from mahavishnu.http.proxies import Proxies, RoleMap
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import Scope
 from mahavishnu.testing import ManualClock

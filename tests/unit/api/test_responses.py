@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.api.responses import json_bytes, letter_json, letters_json
+from mahavishnu.http.responses import json_bytes, letter_json, letters_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import AUDIT, LETTERS, RUNS

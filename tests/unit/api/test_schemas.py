@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mahavishnu.api.schemas import Filter
+from mahavishnu.http.schemas import Filter
 from mahavishnu.model.clock import instant_text
 from tests.unit.api.conftest import ApiHarness
 

@@ -12,9 +12,9 @@ import pytest
 
 import mahavishnu
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.auth import Limit
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.http.auth import Limit
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, NoSuchQueue, PermissionDenied
 from mahavishnu.model.permissions import (
     ACT_PERMISSIONS,

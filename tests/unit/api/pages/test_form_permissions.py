@@ -15,12 +15,12 @@ import pytest
 
 import mahavishnu.api.pages
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.auth import Limit
 from mahavishnu.api.pages import PAGES
-from mahavishnu.api.responses import etag
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.http.auth import Limit
+from mahavishnu.http.responses import etag
 from mahavishnu.model.permissions import Permission, Scope
 from mahavishnu.stores.kinds import AUDIT
 from mahavishnu.stores.memory import MemoryStore

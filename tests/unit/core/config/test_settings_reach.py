@@ -14,9 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api.auth import Actor
 from mahavishnu.api.oidc import ProviderRules
-from mahavishnu.api.proxies import Proxies
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener
@@ -27,6 +25,8 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.tracing import OpenTelemetryTracing
+from mahavishnu.http.auth import Actor
+from mahavishnu.http.proxies import Proxies
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.domain_events import EventRules

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.core.queue.replies import KEPT, REPLIES, Replies, Reply
+from mahavishnu.http.replies import KEPT, REPLIES, Replies, Reply
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.memory import MemoryStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -13,16 +13,16 @@ from urllib.parse import urlencode
 import pydantic_core
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.errors import problem
-from mahavishnu.api.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
-from mahavishnu.api.routing import Depends
-from mahavishnu.api.schemas import Filter
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.errors import problem
+from mahavishnu.http.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
+from mahavishnu.http.routing import Depends
+from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
-from mahavishnu.model.clock import instant_text
-from mahavishnu.model.errors import InvalidQuery
+from mahavishnu.model.clock import SystemClock, instant_text
+from mahavishnu.model.errors import InvalidQuery, StoreError
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
@@ -30,6 +30,39 @@ from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
 from mahavishnu.model.namespaces import named_namespaces
 from mahavishnu.stores.base import Page
+
+# ----------------------------------------------------------------------------------------------------
+# Answers that are many lines, sent while they are read.
+
+NDJSON, CSV = "application/x-ndjson", "text/csv"
+CHUNK = 64 * 1024  # characters that are sent at once
+
+
+async def stream_lines(lines: AsyncGenerator[str, None], media_type: str) -> StreamingResponse:
+    """The answer that has these lines."""
+    first = await anext(lines, None)  # if the store is away, the status can still say so
+    return StreamingResponse(_join_lines(first, lines), media_type=media_type)
+
+
+async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Join lines into chunks. After each chunk other tasks run, so that a client that is gone is noticed."""
+    parts = [] if first is None else [f"{first}\n"]
+    size = 0
+    try:
+        async for line in lines:
+            parts.append(f"{line}\n")
+            size += len(line)
+            if size >= CHUNK:
+                yield "".join(parts)
+                parts, size = [], 0
+                await SystemClock().sleep(0)
+    except StoreError:
+        yield "".join(parts)  # what could be read; then the response breaks off
+        raise
+    yield "".join(parts)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 JSON = "application/json"
 _FAILURE = tuple(field.name for field in fields(Failure))

@@ -9,23 +9,33 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.api.auth import NOBODY, Access, Actor, Role, audience_of, is_foreign_request
-from mahavishnu.api.browser_requests import form_value, is_from_other_site
-from mahavishnu.api.errors import problem, problem_for
-from mahavishnu.api.proxies import AmbiguousUser
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.replies import Reply
 from mahavishnu.engine.audit import acting_as
-from mahavishnu.model.addresses import is_loopback
+from mahavishnu.http.auth import (
+    NOBODY,
+    Access,
+    Actor,
+    Role,
+    audience_of,
+    form_value,
+    is_foreign_request,
+    is_from_other_site,
+    is_loopback,
+    wants_page,
+)
+from mahavishnu.http.errors import problem, problem_for
+from mahavishnu.http.proxies import AmbiguousUser
+from mahavishnu.http.replies import Reply
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -33,10 +43,40 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE
 if TYPE_CHECKING:
     from mahavishnu.api.sessions import Session, Sessions
 
-Scope = MutableMapping[str, Any]
+
+# ----------------------------------------------------------------------------------------------------
+# Headers that every response has, whoever made it: nothing is framed, guessed at, or taken by other sites.
+
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+# A page has a policy of its own, which lets it load what is ours.
+GUARDS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def guard(send: Send) -> Send:
+    """The same, with those of the headers that a response does not have yet."""
+
+    async def send_guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ())]
+            known = {name.lower() for name, _ in headers}
+            headers += [(k.encode(), v.encode()) for k, v in GUARDS.items() if k.encode() not in known]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_guarded
+
+
+# ----------------------------------------------------------------------------------------------------
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 R = TypeVar("R")
 
@@ -387,3 +427,59 @@ class SharedReads(Generic[R]):
 def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Paths below `/ns/<namespace>/`: the same pages and routes, for another namespace of the store.
+
+_PREFIX = re.compile(r"/ns/(?!\.{1,2}/)([\w.-]{1,200})/", re.ASCII)  # browsers resolve dots
+
+
+def namespace_prefix(namespace: str) -> str | None:
+    """What stands before the paths of a namespace, without slashes around it; None where no path can name it.
+
+    >>> namespace_prefix("eu"), namespace_prefix("a b")
+    ('ns/eu', None)
+    """
+    return f"ns/{namespace}" if _PREFIX.fullmatch(f"/ns/{namespace}/") else None
+
+
+class NamespacePaths:
+    """The outermost layer: it takes the prefix for a part of where the server is mounted, and notes the namespace."""
+
+    def __init__(self, app: App, *, home: str) -> None:
+        """`home` is the namespace that the server is for."""
+        self._app, self._home = app, home
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            place = self._place_of(scope)
+            if place is not None:
+                led = Response(None, 303, {"Location": place, "Cache-Control": "no-store"})
+                await led(scope, receive, send)
+                return
+            mount: str = scope.get("root_path", "")
+            found = _PREFIX.match(scope["path"].removeprefix(mount))
+            raw: bytes = scope.get("raw_path") or scope["path"].encode()
+            if found is not None and found[0].encode() in raw:  # an escaped slash ends no name
+                scope = {**scope, "root_path": mount + found[0][:-1], "namespace": found[1]}
+        await self._app(scope, receive, send)
+
+    def _place_of(self, scope: Scope) -> str | None:
+        """Where the pages of the namespace are that the query names; None where it names none that a path can."""
+        if b"namespace=" not in scope["query_string"] or scope["method"] not in ("GET", "HEAD"):
+            return None
+        given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        named = {value for name, value in given if name == "namespace"}
+        namespace = named.pop() if len(named) == 1 else ""
+        prefix = namespace_prefix(namespace)
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        mount: str = scope.get("root_path", "")
+        path = raw.decode("latin-1").removeprefix(mount)
+        within = _PREFIX.match(path)
+        page = path if within is None else path[within.end() - 1 :]
+        if prefix is None or not wants_page({**scope, "path": mount + page}):
+            return None
+        rest = urlencode([(name, value) for name, value in given if name != "namespace"])
+        up = "../" * (path.count("/") - 1) or "./"
+        return f"{up}{'' if namespace == self._home else f'{prefix}/'}{page[1:]}{'?' + rest if rest else ''}"

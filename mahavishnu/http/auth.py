@@ -3,27 +3,92 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from mahavishnu.api.browser_requests import is_from_other_site
-from mahavishnu.api.routing import Depends
-from mahavishnu.api.schemas import NamespaceName
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.addresses import is_loopback
+from mahavishnu.http.routing import API, Depends
+from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
 
 if TYPE_CHECKING:
-    from mahavishnu.api.proxies import Proxies
-    from mahavishnu.api.roles import RoleMap
+    from mahavishnu.http.proxies import Proxies, RoleMap
+
+
+# ----------------------------------------------------------------------------------------------------
+# Network addresses: who can reach one.
+
+
+@lru_cache(32)
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+# ----------------------------------------------------------------------------------------------------
+# What the requests of browsers say beside what they ask for: the fields of a form, which site made them, and whether
+# they are for a page.
+
+_MOST_FIELDS = 1000  # of one form
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_HEALTH = ("/healthz", "/readyz", "/metrics")
+
+
+def is_from_other_site(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of another site made it send the request.
+
+    >>> is_from_other_site({"sec-fetch-site": "cross-site"}), is_from_other_site({"sec-fetch-site": "same-origin"})
+    (True, False)
+    >>> is_from_other_site({"origin": "https://evil.example", "host": "dlq.example"}), is_from_other_site({})
+    (True, False)
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    return origin is not None and origin.partition("://")[2] != headers.get("host")
+
+
+def form_value(headers: Mapping[str, str], body: bytes, name: str) -> str:
+    """A field of the form that a request sends; empty if it sends none, or not this one."""
+    if not headers.get("content-type", "").startswith(_FORM_TYPE):
+        return ""
+    try:
+        fields = dict(parse_qsl(body.decode(), max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        return ""
+    return fields.get(name, "")
+
+
+def wants_page(scope: MutableMapping[str, Any]) -> bool:
+    """Whether the request is for a page, and not for the API or a probe."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.startswith(f"{API}/") or path in (API, *_HEALTH):
+        return False
+    headers = Headers(scope=scope)
+    return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
+
+
+# ----------------------------------------------------------------------------------------------------
 
 _MOST_VIEWS = 1000
 ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
