@@ -2,7 +2,7 @@
 
 One element stands on a line; what it holds is indented below it, unless it is a few words. Attributes and arguments
 that do not fit stand on lines of their own. Formatting keeps what a template says: it adds and removes a line break
-only where `mahavishnu/api/pages/layout.py` makes the same of both, and compares the two before it writes.
+only where `mahavishnu/console/layout.py` makes the same of both, and compares the two before it writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import jinja2
 
-from mahavishnu.api.pages.layout import OPENING, VOID, Layout
+from mahavishnu.console.layout import OPENING, VOID, Layout
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 120  # what is longer is broken where it can be

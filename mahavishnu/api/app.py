@@ -15,15 +15,15 @@ from starlette.routing import BaseRoute
 from mahavishnu import __version__
 from mahavishnu.api.oidc import Provider, ProviderRules
 from mahavishnu.api.pages import LINKS, PAGES
-from mahavishnu.api.pages.console import Console
-from mahavishnu.api.pages.guide import FirstFix
 from mahavishnu.api.pages.overview import show_overview
-from mahavishnu.api.pages.problems import ProblemPages
-from mahavishnu.api.pages.recent_reads import ForgetAfterChanges
 from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.routes import ROUTES, events, health
 from mahavishnu.api.sessions import Sessions
 from mahavishnu.api.throttle import LoginThrottle
+from mahavishnu.console.console import Console
+from mahavishnu.console.frame import FirstFix
+from mahavishnu.console.problems import ProblemPages
+from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import Access, QueueViews, Viewer, get_own_queue, wants_page
 from mahavishnu.http.errors import Problem, handle_errors, problem_responses

@@ -26,10 +26,10 @@ from mahavishnu.api.pages import (
     runs,
     selection,
     settings,
-    static,
     tasks,
     workers,
 )
+from mahavishnu.console import static
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
 _OF_WORK = (alerts, runbooks, queues, tasks, workers)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.frame import Link, Number
 from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.frame import Link, Number
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router

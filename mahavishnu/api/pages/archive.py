@@ -13,13 +13,13 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.forms import Form, read_day, read_form
-from mahavishnu.api.pages.frame import Link, Said
 from mahavishnu.api.pages.history import Step, steps_of
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.forms import Form, read_day, read_form
+from mahavishnu.console.frame import Link, Said
 from mahavishnu.core.queue.archive import PartitionView
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role

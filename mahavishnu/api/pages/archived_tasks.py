@@ -13,8 +13,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.forms import read_day
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.forms import read_day
 from mahavishnu.core.queue.archived_task_reads import ArchivedTaskCase, ArchivedTaskPage
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.responses import decode_id

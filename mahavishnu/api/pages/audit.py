@@ -12,9 +12,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.forms import read_day
-from mahavishnu.api.pages.frame import Link
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.forms import read_day
+from mahavishnu.console.frame import Link
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery

@@ -13,15 +13,14 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import KEY_MARK, PageQueue, console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Said
 from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.pages.patches import patch_of
 from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
+from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
+from mahavishnu.console.forms import Form, patch_of, read_form
+from mahavishnu.console.frame import Said
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role

@@ -8,11 +8,11 @@ from typing import Annotated
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.frame import Link, Number, NumberIn
 from mahavishnu.api.pages.overview import needs_of, read_groups
-from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.groups import GroupQuery
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.frame import Link, Number, NumberIn
+from mahavishnu.console.recent_reads import Recent
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.routing import Router

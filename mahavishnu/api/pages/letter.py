@@ -13,14 +13,13 @@ from typing import Annotated, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import KEY_MARK, console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Said, letter_path, letter_query
 from mahavishnu.api.pages.history import Step, state_now, steps_of
 from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.pages.patches import patch_of, read_json
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
+from mahavishnu.console.console import KEY_MARK, console_of, show
+from mahavishnu.console.forms import Form, patch_of, read_form, read_json
+from mahavishnu.console.frame import Said, letter_path, letter_query
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.commonalities import LetterContrasts
 from mahavishnu.core.queue.restoring import EditPreview

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.routes.letters import PAGE_BYTES, SORTS
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Link, Number, Said
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import LetterCount
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role

@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
 from mahavishnu.api.sessions import Session, Sessions, remove_cookie, set_cookie
 from mahavishnu.api.throttle import LoginThrottle
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.forms import Form, read_form
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import OwnQueue
 from mahavishnu.http.routing import Depends, Router

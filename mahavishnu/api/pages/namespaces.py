@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
+from mahavishnu.console.console import console_of, show
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.search import NamespaceCount
 from mahavishnu.http.auth import OwnQueue, Viewer

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.frame import Link
-from mahavishnu.api.pages.guide import Guide, guide_to
-from mahavishnu.api.pages.recent_reads import Recent
-from mahavishnu.api.pages.words import plural
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.frame import Guide, Link, guide_to
+from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.trends import Trend

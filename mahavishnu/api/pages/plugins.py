@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Link
+from mahavishnu.console.console import show
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Link
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Depends, Router

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
-from mahavishnu.api.pages.console import console_of, show
 from mahavishnu.api.pages.login import audit_session, local_target, login_view
 from mahavishnu.api.sessions import Sessions, set_cookie
 from mahavishnu.api.throttle import LoginThrottle
+from mahavishnu.console.console import console_of, show
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import OwnQueue
 from mahavishnu.http.routing import Router

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Link, Number, Said
 from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.pages.words import plural
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Link, Number, Said
+from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import show
+from mahavishnu.console.console import show
 from mahavishnu.http.auth import Viewer
 from mahavishnu.http.routing import Router
 

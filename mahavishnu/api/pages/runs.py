@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.frame import Link, Number, NumberIn
 from mahavishnu.api.pages.overview import read_runs
-from mahavishnu.api.pages.recent_reads import Recent
 from mahavishnu.api.routes.runs import RunQuery
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.frame import Link, Number, NumberIn
+from mahavishnu.console.recent_reads import Recent
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun

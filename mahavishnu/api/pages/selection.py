@@ -12,11 +12,11 @@ from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Said
-from mahavishnu.api.pages.words import plural
 from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.console.console import console_of, show
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Said
+from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import as_query

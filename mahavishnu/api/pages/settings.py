@@ -10,8 +10,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import show
-from mahavishnu.api.pages.frame import Link
+from mahavishnu.console.console import show
+from mahavishnu.console.frame import Link
 from mahavishnu.http.auth import Role, Viewer
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import RequestModel

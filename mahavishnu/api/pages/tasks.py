@@ -11,12 +11,12 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.forms import Form, read_form
-from mahavishnu.api.pages.frame import Link, Number, NumberIn, Said
 from mahavishnu.api.pages.overview import MOST_STALE_READ, read_or_none, read_stale
-from mahavishnu.api.pages.recent_reads import Recent
-from mahavishnu.api.pages.words import plural
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Link, Number, NumberIn, Said
+from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.words import plural
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import PageQueue, console_of, show
-from mahavishnu.api.pages.frame import Link, Number, NumberIn
 from mahavishnu.api.pages.overview import read_or_none, read_workers
-from mahavishnu.api.pages.recent_reads import Recent
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.frame import Link, Number, NumberIn
+from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.workers import WorkerList
 from mahavishnu.http.auth import Viewer

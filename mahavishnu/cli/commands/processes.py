@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from mahavishnu.api.pages.guide import FirstFix
+    from mahavishnu.console.frame import FirstFix
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue

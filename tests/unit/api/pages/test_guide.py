@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from mahavishnu.api import create_app
-from mahavishnu.api.pages.guide import FirstFix
+from mahavishnu.console.frame import FirstFix
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jinja2
 import pytest
 
-from mahavishnu.api.pages.layout import Layout
+from mahavishnu.console.layout import Layout
 
 ENVIRONMENT = jinja2.Environment(extensions=[Layout])
 

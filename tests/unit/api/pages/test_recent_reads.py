@@ -9,7 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from mahavishnu.api.pages.recent_reads import RecentReads
+from mahavishnu.console.recent_reads import RecentReads
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import ApiHarness, bearer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.api.pages.console import Console
-from mahavishnu.api.pages.recent_reads import RecentReads
+from mahavishnu.console.console import Console
+from mahavishnu.console.recent_reads import RecentReads
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock

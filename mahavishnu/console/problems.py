@@ -10,9 +10,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.console import Console
-from mahavishnu.api.pages.frame import local_path, root_from
 from mahavishnu.api.pages.login import local_target
+from mahavishnu.console.console import Console
+from mahavishnu.console.frame import local_path, root_from
 from mahavishnu.http.auth import wants_page
 from mahavishnu.http.errors import MEDIA_TYPE
 from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, guard

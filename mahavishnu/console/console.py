@@ -21,12 +21,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages import words
-from mahavishnu.api.pages.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
-from mahavishnu.api.pages.guide import FirstFix
-from mahavishnu.api.pages.layout import Layout
-from mahavishnu.api.pages.recent_reads import LASTS, Recent, RecentReads
-from mahavishnu.api.pages.static import static_url
+from mahavishnu.console import words
+from mahavishnu.console.frame import FirstFix, Frame, Link, Number, NumberIn, Said, local_path, root_from
+from mahavishnu.console.layout import Layout
+from mahavishnu.console.recent_reads import LASTS, Recent, RecentReads
+from mahavishnu.console.static import static_url
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.http.routing import Depends
