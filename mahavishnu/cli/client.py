@@ -220,7 +220,7 @@ async def open_connection(
     Raises Unreachable where there is none.
     """
     if dlq is None and session.server:
-        from mahavishnu.cli.http_transport import HttpTransport
+        from mahavishnu.cli.transports import HttpTransport
 
         server = HttpTransport(session)
         try:
@@ -231,7 +231,7 @@ async def open_connection(
             await server.close()
         return
     from mahavishnu.api.local import LocalApi
-    from mahavishnu.cli.local_transport import LocalTransport
+    from mahavishnu.cli.transports import LocalTransport
     from mahavishnu.core.wiring import queue_from
     from mahavishnu.stores.urls import mask
 

@@ -7,8 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahavishnu.cli.output import TEXT, brief, escape_controls, for_people, moment, print_block, print_line, print_table
-from mahavishnu.cli.times import instant_and_distance, is_past, when
+from mahavishnu.cli.output import (
+    TEXT,
+    brief,
+    escape_controls,
+    for_people,
+    instant_and_distance,
+    is_past,
+    moment,
+    print_block,
+    print_line,
+    print_table,
+    when,
+)
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
 from mahavishnu.model.queues import has_items
 

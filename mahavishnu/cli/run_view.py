@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.output import count_of, moment, print_block, print_table, short
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import count_of, moment, print_block, print_table, short, when
 from mahavishnu.model.bulk_rules import exceeds, percent_to_resume_with
 from mahavishnu.model.bulk_run import RunCounts
 

@@ -8,8 +8,7 @@ import typer
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
-from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_table
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_table, when
 
 
 @command()

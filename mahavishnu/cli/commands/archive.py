@@ -26,8 +26,8 @@ from mahavishnu.cli.output import (
     print_line,
     print_notice,
     print_table,
+    when,
 )
-from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
 _MOMENTS = frozenset({"created_at", "closed_at"})

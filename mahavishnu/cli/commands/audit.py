@@ -13,8 +13,7 @@ from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.names import audit_subject, check_action
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, instant_from
-from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table, when
 
 _MAX_CHANGES = 4  # of one entry, that people are shown
 

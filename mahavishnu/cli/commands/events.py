@@ -10,8 +10,7 @@ import typer
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
 from mahavishnu.cli.options import Limit, Texts
-from mahavishnu.cli.output import AsJson, brief, print_json, print_line, print_notice, print_table
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import AsJson, brief, print_json, print_line, print_notice, print_table, when
 
 
 @command()

@@ -30,8 +30,8 @@ from mahavishnu.cli.output import (
     print_block,
     print_line,
     print_table,
+    when,
 )
-from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 
 Fingerprint: TypeAlias = Annotated[

@@ -28,8 +28,8 @@ from mahavishnu.cli.output import (
     print_json,
     print_line,
     print_table,
+    when,
 )
-from mahavishnu.cli.times import when
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Difference
 from mahavishnu.model.json_value import difference as differences

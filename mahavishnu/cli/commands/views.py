@@ -8,8 +8,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_table
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_table, when
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The view's name.")]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
-from mahavishnu.cli.output import AsJson, print_table
-from mahavishnu.cli.times import when
+from mahavishnu.cli.output import AsJson, print_table, when
 
 
 @command()

@@ -155,7 +155,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 "mahavishnu.api.app",
                 "mahavishnu.api.routes.runs",
             }
-            | {f"mahavishnu.cli.commands.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
+            | {f"mahavishnu.cli.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
             | {"mahavishnu.values.arguments", "mahavishnu.values.hints", "mahavishnu.values.typed_edit"}
             | {"mahavishnu.values.typed_json", "mahavishnu.values.kinds"},
         ),

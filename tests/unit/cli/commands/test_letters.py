@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.cli import times
+from mahavishnu.cli import output as times
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from tests.unit.cli.commands.test_runs import halted
