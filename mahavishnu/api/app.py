@@ -13,13 +13,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
-from mahavishnu.api.oidc import Provider, ProviderRules
+from mahavishnu.access.oidc import Provider, ProviderRules
+from mahavishnu.access.provider_logins import ProviderLogins
+from mahavishnu.access.sessions import Sessions
+from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.overview import show_overview
-from mahavishnu.api.provider_logins import ProviderLogins
 from mahavishnu.api.routes import ROUTES, events, health
-from mahavishnu.api.sessions import Sessions
-from mahavishnu.api.throttle import LoginThrottle
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix
 from mahavishnu.console.problems import ProblemPages

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.api.oidc import ProviderRules
+    from mahavishnu.access.oidc import ProviderRules
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.config.sections import LimitSettings
     from mahavishnu.http.auth import Access, Limit
@@ -42,7 +42,7 @@ def access_of(settings: MahavishnuSettings) -> Access:
 
 def provider_of(settings: MahavishnuSettings) -> ProviderRules | None:
     """The provider at which people log in, as the settings say; None without one. Raises InvalidInput."""
-    from mahavishnu.api.oidc import ProviderRules
+    from mahavishnu.access.oidc import ProviderRules
 
     oidc = settings.server.oidc
     if not oidc.issuer:

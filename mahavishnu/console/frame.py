@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from mahavishnu.api.sessions import Session
+from mahavishnu.access.sessions import Session
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import ANONYMOUS, Actor, Role

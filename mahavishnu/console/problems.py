@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.login import local_target
+from mahavishnu.access.page import local_target
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import local_path, root_from
 from mahavishnu.http.auth import wants_page

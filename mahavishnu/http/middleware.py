@@ -41,7 +41,7 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
-    from mahavishnu.api.sessions import Session, Sessions
+    from mahavishnu.access.sessions import Session, Sessions
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ its template into `templates/`; and name the module here, where it is to stand i
 
 from __future__ import annotations
 
+from mahavishnu.access import page as login
+from mahavishnu.access import page as provider_login
 from mahavishnu.api.pages import (
     alerts,
     archive,
@@ -15,11 +17,9 @@ from mahavishnu.api.pages import (
     groups,
     letter,
     letters,
-    login,
     namespaces,
     overview,
     plugins,
-    provider_login,
     queues,
     run,
     runbooks,

@@ -35,7 +35,7 @@ from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import GROUPS, RUNS
 
 if TYPE_CHECKING:
-    from mahavishnu.api.sessions import Session, Sessions
+    from mahavishnu.access.sessions import Session, Sessions
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0

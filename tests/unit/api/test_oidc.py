@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx
 import pytest
 
+from mahavishnu.access.oidc import Attempt, ProviderProblem, ProviderRules
+from mahavishnu.access.sessions import LIFETIME, Sessions
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.oidc import Attempt, ProviderProblem, ProviderRules
-from mahavishnu.api.sessions import LIFETIME, Sessions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.proxies import RoleMap
 from mahavishnu.model.clock import SystemClock

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
+from mahavishnu.access.sessions import LIFETIME
 from mahavishnu.api import Access, create_app
 from mahavishnu.api.routes.events import (
     KEEPALIVE_SECONDS,
@@ -21,7 +22,6 @@ from mahavishnu.api.routes.events import (
     _instant_from_id,
     _texts,
 )
-from mahavishnu.api.sessions import LIFETIME
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api.oidc import ProviderRules
+from mahavishnu.access.oidc import ProviderRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mahavishnu.api.oidc import Login, Provider, ProviderProblem
+from mahavishnu.access.oidc import Login, Provider, ProviderProblem
 from mahavishnu.http.auth import Actor
 from mahavishnu.model.clock import Clock
 
 if TYPE_CHECKING:
-    from mahavishnu.api.sessions import Session
+    from mahavishnu.access.sessions import Session
     from mahavishnu.http.proxies import RoleMap
 
 log = logging.getLogger(__name__)
