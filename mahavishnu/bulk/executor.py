@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from mahavishnu.audit.service import AuditRecord
 from mahavishnu.bulk.members import RunMembers
 from mahavishnu.bulk.run_store import READ, PageConflict, RunLeaseLost, RunStore
 from mahavishnu.bulk.verbs import RunVerb
-from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_rules import POLL_SECONDS, Finish, Halt, MoveSlice, WaitUntil

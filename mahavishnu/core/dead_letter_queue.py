@@ -11,6 +11,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from mahavishnu.audit.service import AuditLog
 from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.waiting_room import WAITING
@@ -20,7 +21,6 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.reads import LetterList
-from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.moves import Act, BulkResult

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mahavishnu.audit.service import AuditLog, MayAct
 from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.capture.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.capture.waiting_room import WAITING, WaitingFiles, WaitingRoom
-from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters

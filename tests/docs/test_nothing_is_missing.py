@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -30,7 +31,6 @@ from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.trends import Trends
 from mahavishnu.core.queue.views import Views
 from mahavishnu.core.queue.workers import Workers
-from mahavishnu.engine.audit import AuditLog
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mahavishnu"

@@ -12,7 +12,6 @@ from mahavishnu.api.pages import (
     alerts,
     archive,
     archived_tasks,
-    audit,
     group,
     groups,
     letter,
@@ -29,6 +28,7 @@ from mahavishnu.api.pages import (
     tasks,
     workers,
 )
+from mahavishnu.audit import page as audit
 from mahavishnu.console import static
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)

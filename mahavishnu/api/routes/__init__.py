@@ -21,7 +21,7 @@ ROUTES = (
     Routes("queues", "mahavishnu.api.routes.queues"),
     Routes("tasks", "mahavishnu.api.routes.tasks"),
     Routes("workers", "mahavishnu.api.routes.workers"),
-    Routes("audit", "mahavishnu.api.routes.audit"),
+    Routes("audit", "mahavishnu.audit.routes"),
     Routes("archive", "mahavishnu.api.routes.archive"),
     Routes("dashboard", "mahavishnu.api.routes.dashboard"),
     Routes("integrity", "mahavishnu.api.routes.integrity"),

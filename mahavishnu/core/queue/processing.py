@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.audit.service import AuditRecord
 from mahavishnu.capture.adapters import Workflow
-from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext

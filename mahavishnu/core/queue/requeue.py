@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from mahavishnu.audit.service import AuditRecord
 from mahavishnu.core.queue.services import make_lifecycle
-from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
