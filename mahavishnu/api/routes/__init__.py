@@ -10,7 +10,7 @@ from mahavishnu.engine.rooms import Routes
 ROUTES = (
     Routes("dlq", "mahavishnu.api.routes.letters"),
     Routes("dlq", "mahavishnu.api.routes.contrasts"),
-    Routes("dlq", "mahavishnu.api.routes.reveal"),
+    Routes("dlq", "mahavishnu.encryption.routes"),
     Routes("query", "mahavishnu.api.routes.query"),
     Routes("views", "mahavishnu.api.routes.views"),
     Routes("trends", "mahavishnu.api.routes.trends"),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
-    from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.trends import Trends
     from mahavishnu.core.queue.views import Views
     from mahavishnu.core.queue.workers import Workers
+    from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.http.replies import Replies
 
@@ -158,7 +158,7 @@ def make_telemetry(dlq: DeadLetterQueue) -> Telemetry:
 
 def make_encryption_renewal(context: QueueContext) -> EncryptionRenewal:
     """What encrypts letters that are stored already."""
-    from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal
+    from mahavishnu.encryption.service import EncryptionRenewal
 
     return EncryptionRenewal(context)
 
