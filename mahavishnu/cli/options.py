@@ -228,7 +228,7 @@ def _names_in(text: str | None) -> frozenset[str]:
     """The names that a query uses. Raises InvalidQueryText."""
     if not text:
         return frozenset()
-    from mahavishnu.model.query_text import names_in
+    from mahavishnu.search.text import names_in
 
     return names_in(text)
 

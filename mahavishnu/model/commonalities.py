@@ -15,8 +15,8 @@ from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import LOST, MASK
 from mahavishnu.model.query import At, Condition, Is, Query
-from mahavishnu.model.query_spelling import query_text
-from mahavishnu.model.query_text import TASK_VALUES
+from mahavishnu.search.spelling import query_text
+from mahavishnu.search.text import TASK_VALUES
 
 MOST_FACTS = 500  # of the task of one letter
 LARGEST_TASK = 64_000  # characters of a task that is looked into

@@ -14,7 +14,6 @@ from typing import Any
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query_names import near_names
 from mahavishnu.model.task_states import (
     ACTIVE,
     BACK_FROM_ERROR,
@@ -26,6 +25,7 @@ from mahavishnu.model.task_states import (
     TaskState,
 )
 from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition, evolve
+from mahavishnu.search.text import near_names
 
 _NAMED = 10  # steps that are named where one is not there
 

@@ -10,7 +10,7 @@ from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
 from mahavishnu.model.staleness import StalenessWatch
 from mahavishnu.model.tasks import OldTransition, TaskRecord
-from mahavishnu.model.views import SavedView
+from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult

@@ -26,11 +26,11 @@ from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
-from mahavishnu.core.queue.search import Search
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.trends import Trends
-from mahavishnu.core.queue.views import Views
 from mahavishnu.core.queue.workers import Workers
+from mahavishnu.search.service import Search
+from mahavishnu.search.views import Views
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mahavishnu"

@@ -38,9 +38,9 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
-from mahavishnu.model.query_completion import Suggestions
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.model.views import SavedView
+from mahavishnu.search.completion import Suggestions
+from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.base import (
     Cell,
     Collection,

@@ -17,7 +17,6 @@ from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, Said
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.search import LetterCount
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import as_query
 from mahavishnu.http.routing import Depends, Router
@@ -25,7 +24,8 @@ from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.views import SavedView
+from mahavishnu.search.rules import SavedView
+from mahavishnu.search.service import LetterCount
 from mahavishnu.stores.base import Cursor, Page
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from mahavishnu.console.console import console_of, show
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.search import NamespaceCount
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.middleware import namespace_prefix
 from mahavishnu.http.routing import Router
+from mahavishnu.search.service import NamespaceCount
 
 router = Router(tag="namespace_pages", documented=False)
 

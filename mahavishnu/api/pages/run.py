@@ -32,7 +32,6 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
-from mahavishnu.model.query_spelling import query_text
 from mahavishnu.model.run_progress import (
     FixScope,
     Wave,
@@ -42,6 +41,7 @@ from mahavishnu.model.run_progress import (
     named_groups,
     waves_of,
 )
+from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
-    from mahavishnu.core.queue.search import Search
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.trends import Trends
-    from mahavishnu.core.queue.views import Views
     from mahavishnu.core.queue.workers import Workers
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.http.replies import Replies
+    from mahavishnu.search.service import Search
+    from mahavishnu.search.views import Views
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -73,14 +73,14 @@ def make_groups(context: QueueContext) -> Groups:
 
 def make_search(context: QueueContext) -> Search:
     """Queries as text."""
-    from mahavishnu.core.queue.search import Search
+    from mahavishnu.search.service import Search
 
     return Search(context)
 
 
 def make_views(context: QueueContext) -> Views:
     """Saved views."""
-    from mahavishnu.core.queue.views import Views
+    from mahavishnu.search.views import Views
 
     return Views(context)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.core.queue.search import COUNTS_LAST
+from mahavishnu.search.service import COUNTS_LAST
 from tests.unit.api.conftest import ApiHarness
 
 

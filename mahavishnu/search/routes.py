@@ -7,13 +7,58 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt, StrictStr
 from starlette.responses import Response
 
-from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import decode_id, etag, json_response, refuse_if_changed
+from mahavishnu.http.responses import decode_id, etag, json_response, refuse_if_changed, to_json
 from mahavishnu.http.routing import Depends, Header, Router
 from mahavishnu.http.schemas import Name, RequestModel, ResponseModel, fields_of
-from mahavishnu.model import views
 from mahavishnu.model.query import LONGEST_TEXT
+from mahavishnu.search import rules as views
+from mahavishnu.search.completion import Suggestion as Completion
+from mahavishnu.search.service import MOST_SUGGESTIONS, NamespaceCount
+
+# ----------------------------------------------------------------------------------------------------
+# The query language over HTTP: what can be written next.
+
+query_router = Router(tag="query", prefix="/query")
+
+
+@fields_of(Completion, "text about letters")
+class Suggestion(ResponseModel):
+    """One text that can stand there; `letters`: how many letters have the value, where that was counted."""
+
+
+class SuggestionList(ResponseModel):
+    """What can be put in place of the characters from `start` to `end`, the best first."""
+
+    start: int
+    end: int
+    items: list[Suggestion]
+
+
+@query_router.get("/suggest", response_model=SuggestionList, summary="What can be written next in a query")
+async def suggest(
+    dlq: Queue, actor: Viewer, text: str = "", position: int | None = None, limit: int = MOST_SUGGESTIONS
+) -> Response:
+    """Names, and values: of fixed sets, and those that letters have, which are counted twice a minute at most."""
+    found = await dlq.search.suggest(text, position, limit=limit)
+    return json_response(to_json(found))
+
+
+@fields_of(NamespaceCount, "open for_people")
+class Namespace(ResponseModel):
+    """A namespace that has letters: how many are open, and how many of those nothing will run by itself."""
+
+    name: str
+
+
+@query_router.get("/namespaces", response_model=list[Namespace], summary="The namespaces that have letters")
+async def namespaces(dlq: OwnQueue, actor: Viewer) -> Response:
+    """Those that who asks may see; `/ns/<name>/` before a path means another one of them."""
+    return json_response(to_json(await dlq.search.namespaces()))
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
 IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]

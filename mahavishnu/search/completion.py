@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mahavishnu.model.query_names import BY_NAME, NAMES, QueryName, values_of
-from mahavishnu.model.query_spelling import quote_value
-from mahavishnu.model.query_text import NAME, VALUE, WORD, unquote
+from mahavishnu.search.spelling import quote_value
+from mahavishnu.search.text import BY_NAME, NAME, NAMES, VALUE, WORD, QueryName, unquote, values_of
 
 _BETWEEN = " \t\r\n()-"
 _TIMES = {
