@@ -30,12 +30,12 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS
-from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.workers.rules import Worker
 from tests.opensearch import Cluster
 
 WRITERS, EACH = 200, 25

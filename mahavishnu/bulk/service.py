@@ -13,7 +13,6 @@ from mahavishnu.bulk.preview import RunPreview, preview_run, refuse_unknown_plac
 from mahavishnu.bulk.run_store import READ, RunStore
 from mahavishnu.bulk.runner import Runner
 from mahavishnu.bulk.verbs import require_verb
-from mahavishnu.engine.background import PeriodicTask
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.editing import require_clear_patch
 from mahavishnu.model import bulk_rules
@@ -37,6 +36,7 @@ from mahavishnu.model.query import (
 )
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.workers.background import PeriodicTask
 
 E = TypeVar("E", bound=StrEnum)
 POLL_SECONDS = 2.0  # between two searches for runs that are due

@@ -21,7 +21,6 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.reads import LetterList
-from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
@@ -39,6 +38,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.workers.breaker import Breakers
 
 __all__ = [
     "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",

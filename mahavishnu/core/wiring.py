@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.tracing import make_tracing
 from mahavishnu.model import backoff
@@ -26,6 +25,7 @@ from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 from mahavishnu.values.encryption import encryption_of
+from mahavishnu.workers.breaker import Breakers
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain

@@ -16,14 +16,11 @@ from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.capture.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.capture.waiting_room import WAITING, WaitingFiles, WaitingRoom
-from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
 from mahavishnu.engine.meters import EventMeters, Meters
-from mahavishnu.engine.misfits import Misfits
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.tracing import Tracing
-from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -40,6 +37,9 @@ from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.workers.background import WorkerWatch
+from mahavishnu.workers.breaker import Breakers
+from mahavishnu.workers.misfits import Misfits
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain

@@ -20,7 +20,6 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
-from mahavishnu.model.worker import Worker
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
@@ -34,6 +33,7 @@ from mahavishnu.stores.letter_document import (
     words_of,
 )
 from mahavishnu.stores.retained import LedgerEntry, Revision
+from mahavishnu.workers.rules import Worker
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB

@@ -25,10 +25,10 @@ def forget_adapters() -> None:
     """Have this process read, write and claim letters as the version before did."""
     from msgspec import UNSET
 
-    from mahavishnu.core.queue.processing import Processing
-    from mahavishnu.engine.background import WorkerRegistry
-    from mahavishnu.model.worker import Worker
     from mahavishnu.stores import kinds, letter_codec
+    from mahavishnu.workers.background import WorkerRegistry
+    from mahavishnu.workers.processing import Processing
+    from mahavishnu.workers.rules import Worker
 
     whole = letter_codec._lasting_part
 

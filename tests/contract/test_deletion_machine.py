@@ -25,7 +25,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from mahavishnu.capture.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.queue.claims import OUTCOMES, Claim
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import ids
@@ -40,6 +39,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.clock import START, turn
 from mahavishnu.testing.faults import CHANGES, READS, Call
+from mahavishnu.workers.claims import OUTCOMES, Claim
 from tests.bookkeeping import Diary, check, is_deleted
 from tests.outages import OUTAGES, change_fault
 

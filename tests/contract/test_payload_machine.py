@@ -21,7 +21,6 @@ from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease, NoSuchLetter, StoreError
 from mahavishnu.model.json_value import Json
@@ -34,6 +33,7 @@ from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from mahavishnu.workers.claims import Claim
 from tests.outages import change_fault
 
 R = TypeVar("R")

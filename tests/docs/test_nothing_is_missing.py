@@ -19,7 +19,6 @@ from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.archive import Archive
-from mahavishnu.core.queue.claims import Claims
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.integrity import Integrity
@@ -28,9 +27,10 @@ from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.queue.requeue import Requeues
 from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.trends import Trends
-from mahavishnu.core.queue.workers import Workers
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views
+from mahavishnu.workers.claims import Claims
+from mahavishnu.workers.service import Workers
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mahavishnu"

@@ -15,7 +15,6 @@ import pytest
 
 from mahavishnu import stores
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.leases import write_under_lease
 from mahavishnu.model import lifecycle, reconcile, tombstones
 from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
@@ -25,7 +24,6 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.work import as_other_work
-from mahavishnu.model.worker import Worker
 from mahavishnu.stores import archived, archived_tasks
 from mahavishnu.stores.base import Buckets, Cursor, Histogram, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
@@ -37,6 +35,8 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import LedgerEntry, Revision, find_place, keep_revisions
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.testing import START, FaultyStore, ManualClock, make_failure, make_letter
+from mahavishnu.workers.leases import write_under_lease
+from mahavishnu.workers.rules import Worker
 
 HELD = local_copy_kind(LETTERS)
 HOURS = Buckets("created_at", START, timedelta(hours=1), 2)

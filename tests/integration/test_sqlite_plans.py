@@ -19,7 +19,6 @@ from mahavishnu.core.queue.statistics import BY_REASON
 from mahavishnu.engine.letters import without_deleted
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
-from mahavishnu.model.worker import run_by
 from mahavishnu.stores.base import Buckets, scan
 from mahavishnu.stores.kind import LONGEST_TERM, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -28,6 +27,7 @@ from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
+from mahavishnu.workers.rules import run_by
 
 LATER = START + timedelta(days=1)
 DUE = "INDEX letters.namespace.due_at.adapter"

@@ -14,7 +14,6 @@ from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
 from mahavishnu.core.dlq_integration import CaptureOutcome
-from mahavishnu.core.queue.claims import Claim
 from mahavishnu.core.queue.trends import HourCounts
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.model import lifecycle
@@ -58,6 +57,7 @@ from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.urls import open_store
+from mahavishnu.workers.claims import Claim
 
 
 class FrozenClock:

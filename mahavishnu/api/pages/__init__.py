@@ -26,10 +26,10 @@ from mahavishnu.api.pages import (
     selection,
     settings,
     tasks,
-    workers,
 )
 from mahavishnu.audit import page as audit
 from mahavishnu.console import static
+from mahavishnu.workers import page as workers
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
 _OF_WORK = (alerts, runbooks, queues, tasks, workers)

@@ -18,7 +18,6 @@ from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.trends import Trend
-from mahavishnu.core.queue.workers import WorkerList, WorkerReport
 from mahavishnu.http.routing import Router
 from mahavishnu.model.attention import Attention, Need, rank_needs
 from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
@@ -27,6 +26,7 @@ from mahavishnu.model.group import GroupPage
 from mahavishnu.model.queues import QueueKind
 from mahavishnu.model.staleness import StaleRow
 from mahavishnu.stores.base import Page
+from mahavishnu.workers.service import WorkerList, WorkerReport
 
 LINK = Link("", "Overview", "Now", first=True, key="o")
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it

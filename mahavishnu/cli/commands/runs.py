@@ -39,7 +39,7 @@ from mahavishnu.cli.run_view import (
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import NO_ADAPTER
-from mahavishnu.model.worker import what_is_missing
+from mahavishnu.workers.rules import what_is_missing
 
 RunId: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]

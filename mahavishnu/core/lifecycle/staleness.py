@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from mahavishnu.core.lifecycle.stale_moves import StaleMoves
 from mahavishnu.core.lifecycle.stale_search import PAGE, Judge, StaleTask, search_stale
 from mahavishnu.core.lifecycle.templates import TemplateFiles
-from mahavishnu.core.queue.workers import Workers
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import InvalidInput, NoSuchTask, StoreError
 from mahavishnu.model.events import Event, EventName
@@ -42,6 +41,7 @@ from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import get_one
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.workers.service import Workers
 
 if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle

@@ -7,7 +7,6 @@ from typing import Any
 
 from mahavishnu.audit.service import AuditRecord
 from mahavishnu.core.queue.services import make_lifecycle
-from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
 from mahavishnu.model import lifecycle
@@ -18,6 +17,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.stores.base import update_with_retry
+from mahavishnu.workers.breaker import CircuitState, circuit_name
 
 log = logging.getLogger(__name__)
 DONE = "Task requeued successfully"

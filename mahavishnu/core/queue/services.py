@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.archive import Archive
-    from mahavishnu.core.queue.claims import Claims
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
-    from mahavishnu.core.queue.processing import Processing
     from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.trends import Trends
-    from mahavishnu.core.queue.workers import Workers
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.http.replies import Replies
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
+    from mahavishnu.workers.claims import Claims
+    from mahavishnu.workers.processing import Processing
+    from mahavishnu.workers.service import Workers
 
 log = logging.getLogger(__name__)
 HEALTH_SECONDS = 300.0
@@ -186,7 +186,7 @@ def make_integrity(context: QueueContext) -> Integrity:
 
 def make_claims(dlq: DeadLetterQueue) -> Claims:
     """Letters that are lent to remote workers."""
-    from mahavishnu.core.queue.claims import Claims
+    from mahavishnu.workers.claims import Claims
 
     return Claims(dlq.context, dlq.processing.wake if dlq.context.is_at_home else lambda due: None)
 
@@ -208,7 +208,7 @@ def make_domain_events(context: QueueContext) -> DomainEvents:
 
 def make_workers(context: QueueContext) -> Workers:
     """Who works on letters."""
-    from mahavishnu.core.queue.workers import Workers
+    from mahavishnu.workers.service import Workers
 
     return Workers(context)
 
@@ -251,8 +251,8 @@ def make_processing(dlq: DeadLetterQueue) -> Processing:
     from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.ledger import Ledger
-    from mahavishnu.core.queue.processing import Processing, not_ours
-    from mahavishnu.engine.background import PeriodicTask
+    from mahavishnu.workers.background import PeriodicTask
+    from mahavishnu.workers.processing import Processing, not_ours
 
     if not dlq.context.is_at_home:
         raise InvalidInput(not_ours(dlq.context.namespace))

@@ -11,15 +11,15 @@ from mahavishnu.core.queue.health import store_health
 from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.model.query import Is, Query
-from mahavishnu.model.worker import what_fits, what_is_missing
 from mahavishnu.stores.base import Cell, Tally
+from mahavishnu.workers.rules import what_fits, what_is_missing
 
 if TYPE_CHECKING:
-    from mahavishnu.core.queue.workers import Workers
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
-    from mahavishnu.engine.processor import Processor
     from mahavishnu.model.letter import DeadLetter
+    from mahavishnu.workers.processor import Processor
+    from mahavishnu.workers.service import Workers
 
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy", "unfit")
 _UNFIT = GROUPS.index("unfit")

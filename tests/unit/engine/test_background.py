@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 
-from mahavishnu.engine.background import PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.ids import PARTITIONS
-from mahavishnu.model.worker import LIVES_SECONDS
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
+from mahavishnu.workers.background import PeriodicTask, PeriodicTasks, WorkerRegistry
+from mahavishnu.workers.rules import LIVES_SECONDS
 from tests.unit.queues import House, Runs, fill, settle
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.leases import LeaseTable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import ItemState, RunState
 from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.letters import make_letter
+from mahavishnu.workers.leases import LeaseTable
 from tests.unit.queues import House, Runs, letter_of
 
 FIRST, LAST = "aa-poison", "zz-poison"  # one comes before all others, and one after them

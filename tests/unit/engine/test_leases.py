@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, FailedRetry
 from mahavishnu.model.events import Event, EventName
@@ -19,6 +18,7 @@ from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
 from mahavishnu.testing import make_letter, turn
+from mahavishnu.workers.processor import Processor
 from tests.unit.engine.test_processor import House, assess
 from tests.unit.queues import Gate
 

@@ -15,18 +15,18 @@ from mahavishnu.capture.runner import failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.context import Limits, QueueContext, QueueOptions
-from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import NO_ADAPTER, ErrorCategory, Failure
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.worker import Share
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter, turn
+from mahavishnu.workers.processor import Processor
+from mahavishnu.workers.rules import Share
 from tests.unit.queues import Gate, Runs, until
 
 

@@ -6,14 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.engine.background import HEARTBEAT_SECONDS, WorkerRegistry
-from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.worker import LIVES_SECONDS
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
+from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
+from mahavishnu.workers.rules import LIVES_SECONDS
 from tests.unit.queues import House, Runs, fill
 
 SKEW = timedelta(seconds=30)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.model.ids import PARTITIONS
-from mahavishnu.model.worker import (
+from mahavishnu.workers.rules import (
     Share,
     WaitingLetters,
     Worker,

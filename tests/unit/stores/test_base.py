@@ -22,7 +22,6 @@ from mahavishnu.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from mahavishnu.model.worker import Worker
 from mahavishnu.stores.base import (
     MOST_BUCKETS,
     Buckets,
@@ -36,6 +35,7 @@ from mahavishnu.stores.base import (
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryCollection, MemoryStore
 from mahavishnu.testing import Faults, FaultyStore
+from mahavishnu.workers.rules import Worker
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -75,7 +75,7 @@ def test_a_line_with_an_exception_and_things_that_json_has_not() -> None:
         raise ValueError("boom")
     except ValueError as problem:
         info = (ValueError, problem, problem.__traceback__)
-    record = logging.LogRecord("mahavishnu.engine.leases", logging.ERROR, "", 0, "it\nfailed", (), info)
+    record = logging.LogRecord("mahavishnu.workers.leases", logging.ERROR, "", 0, "it\nfailed", (), info)
     record.fields = {"at": Path("x"), "odd": Odd()}
     line = JsonLines().format(record)
     told = json.loads(line)

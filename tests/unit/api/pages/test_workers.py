@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.core.queue.workers import Workers
+from mahavishnu.workers.service import Workers
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, away, read, require_inert
 

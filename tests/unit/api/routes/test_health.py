@@ -11,7 +11,6 @@ import pytest
 from mahavishnu.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.letter_lines import letter_as_line
-from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.fallback import FallbackStore
@@ -19,6 +18,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
+from mahavishnu.workers.breaker import MOST_CIRCUITS, MOST_LABELS
 from tests.unit.api.conftest import ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}

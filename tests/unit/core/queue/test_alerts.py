@@ -12,7 +12,6 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.queue.alerts import LOOK_SECONDS
-from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.alert_rules import AlertReason, AlertRules, Finding
 from mahavishnu.model.alerts import HELD, Alert, AlertPhase, NoticeKind, hold_alert, next_alert, note_sent
 from mahavishnu.model.bulk_run import BulkRun, RunState
@@ -21,6 +20,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.source_kinds import ALERTS
+from mahavishnu.workers.breaker import Breakers
 from tests.receivers import HttpReceiver, MailReceiver
 from tests.unit.queues import House, Runs
 

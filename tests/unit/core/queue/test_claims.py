@@ -11,13 +11,13 @@ import pytest
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue.claims import Claim
 from mahavishnu.model.errors import InvalidInput, LostLease, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import NO_ADAPTER, Source, SourceKind
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
+from mahavishnu.workers.claims import Claim
 from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound, until
 
 

@@ -10,7 +10,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.worker import Worker
+from mahavishnu.workers.rules import Worker
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, settle
 
 PENDING, COMPLETED, EXHAUSTED = DeadLetterStatus.PENDING, DeadLetterStatus.COMPLETED, DeadLetterStatus.EXHAUSTED

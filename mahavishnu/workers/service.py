@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.engine.background import HEARTBEAT_SECONDS
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.letter import DeadLetter
@@ -16,7 +15,9 @@ from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, Resoluti
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.queue_items import is_item
-from mahavishnu.model.worker import (
+from mahavishnu.stores.kinds import WORKERS
+from mahavishnu.workers.background import HEARTBEAT_SECONDS
+from mahavishnu.workers.rules import (
     LIVES_SECONDS,
     WaitingLetters,
     Worker,
@@ -25,7 +26,6 @@ from mahavishnu.model.worker import (
     what_is_missing,
     without_worker,
 )
-from mahavishnu.stores.kinds import WORKERS
 
 MOST_UNFIT = 10  # reasons why letters do not fit that are named
 MOST_HELD = 20  # letters that are named of what one worker holds

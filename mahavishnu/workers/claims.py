@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,10 +14,6 @@ from mahavishnu.capture.adapters import Attempt
 from mahavishnu.capture.dependencies import blocked_by
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
-from mahavishnu.core.queue.claim_batch import ClaimBatch
-from mahavishnu.engine.attempt import apply_outcome
-from mahavishnu.engine.background import RemoteWorkers
-from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
@@ -34,11 +31,53 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
-from mahavishnu.model.query import Condition, Is, Not, Query, adapter_is, claim_order, letter_query
-from mahavishnu.model.worker import run_by
+from mahavishnu.model.lifecycle import MAX_RECOVERIES
+from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.values.typed_json import find_lost
+from mahavishnu.workers.attempt import apply_outcome
+from mahavishnu.workers.background import RemoteWorkers
+from mahavishnu.workers.breaker import CircuitState, circuit_name
+from mahavishnu.workers.rules import run_by
+
+# ----------------------------------------------------------------------------------------------------
+# What one call that claims letters for remote workers remembers between its writes.
+
+
+class ClaimBatch:
+    """Which circuits are being probed, whether a suspect was handed out, and whether others want the same letters."""
+
+    def __init__(self) -> None:
+        self._probes: set[str] = set()
+        self._suspect = False
+        self.lost = False  # whether somebody else got a letter first
+        self._random = random.Random()
+
+    def may_go(self, circuit: str, position: CircuitState) -> bool:
+        """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
+        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
+            self._probes.add(circuit)
+            return True
+        return position is CircuitState.CLOSED
+
+    def is_safe(self, claim: DeadLetter) -> bool:
+        """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""
+        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
+        safe = not (last_chance and self._suspect)
+        self._suspect |= last_chance
+        return safe
+
+    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
+        """Where others want the same letters, go on with any of those that are as urgent."""
+        lost, self.lost = self.lost, False
+        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
+            return
+        self._random.shuffle(waiting)
+        waiting.sort(key=lambda letter: -letter.priority)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0

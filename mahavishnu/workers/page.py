@@ -14,10 +14,10 @@ from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.frame import Link, Number, NumberIn
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.workers import WorkerList
 from mahavishnu.http.auth import Viewer
 from mahavishnu.http.routing import Router
-from mahavishnu.model.worker import WaitingLetters
+from mahavishnu.workers.rules import WaitingLetters
+from mahavishnu.workers.service import WorkerList
 
 router = Router(tag="worker_page", documented=False)
 

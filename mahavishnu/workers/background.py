@@ -8,22 +8,122 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 
-from mahavishnu.engine.worker_watch import WorkerWatch
 from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.namespaces import ALL_NAMESPACES, written_namespace
-from mahavishnu.model.worker import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
+from mahavishnu.model.query import Query, Sort
 from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
+
+# ----------------------------------------------------------------------------------------------------
+# Whether a worker lives, whatever the clocks of the machines say.
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSighting:
+    """A sign of life: since when it was seen, on the monotonic clock of who looks, and when its former one was last."""
+
+    seen_at: datetime
+    version: Version | None
+    since: float
+    last: float
+    former_at: float | None = None  # the sign was given after that
+
+
+def next_sighting(worker: Worker, former: WorkerSighting | None, monotonic: float) -> WorkerSighting:
+    """What is known after one more look, in which the worker stood on the list like this."""
+    if former is None:
+        return WorkerSighting(worker.seen_at, worker.version, monotonic, monotonic)
+    if (former.seen_at, former.version) == (worker.seen_at, worker.version):
+        return replace(former, last=monotonic)
+    return WorkerSighting(worker.seen_at, worker.version, monotonic, monotonic, former.last)
+
+
+def is_alive(
+    worker: Worker, sighting: WorkerSighting, now: datetime, monotonic: float, *, mark: str, skew: timedelta
+) -> bool | None:
+    """Whether the worker lives; None where that cannot be told. `mark` is that of this machine's clock.
+
+    On one clock its last sign of life says it. On another one, a sign that was seen to come is one, and one that was
+    seen to stay away is its end. Of a sign that was seen once, the age may be wrong by `skew`; one that lies further in
+    the future says nothing.
+    """
+    if worker.ended:
+        return False
+    if monotonic - sighting.since > worker.lives_seconds:
+        return False
+    if sighting.former_at is not None and monotonic - sighting.former_at <= worker.lives_seconds:
+        return True
+    age, lives = now - worker.seen_at, timedelta(seconds=worker.lives_seconds)
+    if mark and worker.mark == mark:
+        return age <= lives
+    if age > lives + skew:
+        return False if sighting.former_at is None else None
+    return True if age >= -skew else None
+
+
+# ----------------------------------------------------------------------------------------------------
+# Watches the list of workers, so that no clock of another machine decides alone who lives.
+
+_MOST_WORKERS = 10_000
+_LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORKERS)
+
+
+class WorkerWatch:
+    """Remembers since when each worker's last sign of life stands on the list, as this process saw it."""
+
+    def __init__(self, workers: Collection[Worker], clock: Clock) -> None:
+        """`workers` are those of all namespaces."""
+        self._workers, self._clock = workers, clock
+        self._sightings: dict[str, WorkerSighting] = {}
+        self._listed: Sequence[Worker] = ()
+        self._looked_at: float | None = None
+
+    async def look(self, at_most_old: float = 0.0) -> Sequence[Worker] | None:
+        """All that stand on the list, whether or not they live; None while the whole list cannot be read.
+
+        What was read less than `at_most_old` seconds ago is not read again. Raises StoreError.
+        """
+        now = self._clock.monotonic()
+        if self._looked_at is not None and now - self._looked_at < at_most_old:
+            return self._listed
+        try:
+            page = await self._workers.find(_LATEST_FIRST)
+        except StoreError:
+            self._forget()
+            raise
+        if page.degraded:
+            self._forget()
+            return None
+        now = self._clock.monotonic()
+        self._sightings = {
+            worker.key: next_sighting(worker, self._sightings.get(worker.key), now) for worker in page.items
+        }
+        self._listed, self._looked_at = page.items, now
+        return page.items
+
+    def is_alive(self, worker: Worker, skew: timedelta) -> bool | None:
+        """Whether this worker of the list lives; None where that cannot be told."""
+        now = self._clock.monotonic()
+        sighting = self._sightings.get(worker.key) or next_sighting(worker, None, now)
+        return is_alive(worker, sighting, self._clock.now(), now, mark=new_entry_id.mark, skew=skew)
+
+    def _forget(self) -> None:
+        """Begin anew: who could not read the list does not know whether others could sign it."""
+        self._sightings, self._listed, self._looked_at = {}, (), None
+
+
+# ----------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 _FORGOTTEN = timedelta(days=1)
 _REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
-_MOST_WORKERS = 10_000
 _TRIES = 5
 
 

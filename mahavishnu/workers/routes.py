@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
-from mahavishnu.http.auth import Actor, Queue, Role, require_role
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
 from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import clear_headers, json_response, letter_json
+from mahavishnu.http.responses import clear_headers, degraded_header, json_response, letter_json
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import (
     ClaimedLetter,
@@ -25,7 +25,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
-router = Router(tag="claims", prefix="/claims")
+claims_router = Router(tag="claims", prefix="/claims")
 
 
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)]
@@ -82,7 +82,7 @@ class SettleRequest(RequestModel):
     queue: Name = "default"
 
 
-@router.post("", response_model=list[Claim], summary="Take due letters")
+@claims_router.post("", response_model=list[Claim], summary="Take due letters")
 async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: nothing is due."""
     claims = await dlq.claims.claim(
@@ -109,7 +109,9 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     )
 
 
-@router.post("/renew", response_model=RenewResult, responses=problem_responses(404, 409), summary="The run goes on")
+@claims_router.post(
+    "/renew", response_model=RenewResult, responses=problem_responses(404, 409), summary="The run goes on"
+)
 async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     """A lease that ran out, and was taken by somebody else, is refused with 409: stop the run."""
     until = await dlq.claims.renew(
@@ -122,7 +124,7 @@ async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     return json_response({"lease_until": instant_text(until)})
 
 
-@router.post(
+@claims_router.post(
     "/settle", response_model=LetterDetail, responses=problem_responses(404, 409), summary="Say how the run went"
 )
 async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
@@ -139,3 +141,37 @@ async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
         queue=body.queue,
     )
     return json_response(letter_json(settled, whole=True))
+
+
+# ----------------------------------------------------------------------------------------------------
+# The live workers over HTTP.
+
+router = Router(tag="workers")
+
+
+class WorkerLine(ResponseModel):
+    """A worker: its last sign of life, what it can run, and what it holds. Null is what it does not say.
+
+    `live` is null where it cannot be told; one that has `ended` ran what was due, once.
+    """
+
+    name: str
+    live: bool | None
+    host: str | None
+    pid: int | None
+    started_at: str | None
+    seen_at: str | None
+    queues: list[str] | None
+    adapters: list[str] | None
+    takes_all: bool
+    remote: bool
+    ended: bool
+    held: int
+    holds: list[str]
+
+
+@router.get("/workers", response_model=list[WorkerLine], summary="Who works on letters now", name="list")
+async def list_workers(dlq: Queue, actor: Viewer) -> Response:
+    """The live workers, and those that hold letters and give no sign of life. `holds` names some of what they hold."""
+    workers = await dlq.workers.list()
+    return json_response([each.to_dict() for each in workers], 200, degraded_header(workers.degraded))

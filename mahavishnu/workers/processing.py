@@ -13,20 +13,20 @@ from typing import Any
 
 from mahavishnu.audit.service import AuditRecord
 from mahavishnu.capture.adapters import Workflow
-from mahavishnu.engine.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
-from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
-from mahavishnu.engine.processor import Processor
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.worker import Share, require_adapter, shares_of
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
+from mahavishnu.workers.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
+from mahavishnu.workers.breaker import Breakers, circuit_name
+from mahavishnu.workers.processor import Processor
+from mahavishnu.workers.rules import Share, require_adapter, shares_of
 
 log = logging.getLogger(__name__)
 NOTHING_RUNS = (

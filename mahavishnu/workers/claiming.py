@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.leases import LeasedLetter, LeaseTable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.events import EventName
@@ -21,8 +19,10 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import AnyOf, Between, Missing, Not, Query, Sort, claim_order, letter_query
-from mahavishnu.model.worker import Share, run_by
 from mahavishnu.stores.base import Collection, Cursor
+from mahavishnu.workers.breaker import circuit_name
+from mahavishnu.workers.leases import LeasedLetter, LeaseTable
+from mahavishnu.workers.rules import Share, run_by
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 2000  # due letters looked up at once
