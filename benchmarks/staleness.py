@@ -19,13 +19,12 @@ from typing import Any
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.task_moves import move
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord, new_task
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.rules import move
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import TaskRecord, TaskState, new_task
 
 TEMPLATES: dict[str, Any] = {
     "payment": {"lifecycle": {"max_waiting_for_dependencies_minutes": 10}},

@@ -15,7 +15,7 @@ from typing import Any
 from mahavishnu.model import lifecycle, queue_items, tombstones
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
-from mahavishnu.model.task_states import BACK_FROM_ERROR, STEP_TABLE, TASK_TABLE, StepState, TaskState
+from mahavishnu.tasks.task import BACK_FROM_ERROR, STEP_TABLE, TASK_TABLE, StepState, TaskState
 
 MOVES_IN = (lifecycle, tombstones, queue_items)
 PAGE = Path(__file__).with_name("lifecycle.md")
@@ -61,7 +61,7 @@ letter, `NotDue` for one that nobody may take yet). Moves with a star demand the
 
 ## Lifecycle tasks
 
-<!-- From mahavishnu/model/task_states.py. -->
+<!-- From mahavishnu/tasks/task.py. -->
 
 A lifecycle task is what runs now, as others see it. Any other move is refused, and the error names both states. A task
 comes out of `error` for the reason `{back}` only, while a letter of it is open; its steps in `error` go with it.

@@ -37,12 +37,12 @@ from mahavishnu.capture.functions import (
 )
 from mahavishnu.capture.runner import failed_repos, failure_in_result, is_interruption
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.tracked_calls import TrackedCalls
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.tasks.tracking import TrackedCalls
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
 
 log = logging.getLogger(__name__)
 _NO_OPTIONS = CallOptions()

@@ -34,7 +34,7 @@ from mahavishnu.values.payload import NOT_JSON, Payload, WriteValues, is_secret,
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
-    from mahavishnu.model.tasks import TaskRecord
+    from mahavishnu.tasks.task import TaskRecord
     from mahavishnu.values.kinds import ValueKind
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}

@@ -22,7 +22,7 @@ from mahavishnu.values.payload import TaskSnapshot
 
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp
-    from mahavishnu.core.lifecycle.run import TaskRun
+    from mahavishnu.tasks.run import TaskRun
 
 Run = Callable[[list[str]], Awaitable[Any]]
 ReadFailure = Callable[[Any], "BaseException | str | None"]

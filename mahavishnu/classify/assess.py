@@ -27,7 +27,7 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     fast_constructor,
 )
-from mahavishnu.model.staleness import STALE
+from mahavishnu.tasks.staleness_rules import STALE
 
 T = TypeVar("T")
 BY_CALLER = "caller"

@@ -31,9 +31,9 @@ from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.sync import SyncApp
+    from mahavishnu.tasks.service import Lifecycle
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from mahavishnu.model.derived_events import TASK_EVENTS, StepEvent, event_of, na
 from mahavishnu.model.domain_events import DeliveryMode, DomainEvent, EventRules
 from mahavishnu.model.errors import ENDS
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.tasks.task import TaskRecord
 
 log = logging.getLogger("mahavishnu.events")
 _AT_ONCE = 100

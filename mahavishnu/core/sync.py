@@ -19,15 +19,15 @@ from mahavishnu.capture.adapters import is_async
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.task import StepRecord
 
 if TYPE_CHECKING:
     from mahavishnu.capture.calls import CaptureBlock
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.dlq_integration import DLQIntegration
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use
     from mahavishnu.core.queue.telemetry import Telemetry
+    from mahavishnu.tasks.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,7 +149,7 @@ class SyncLifecycle(SyncService["Lifecycle"]):
 
         Raises InvalidInput for an async function, which nothing here would wait for.
         """
-        from mahavishnu.core.lifecycle.run import current_run  # only tracked workflows need it
+        from mahavishnu.tasks.run import current_run  # only tracked workflows need it
 
         if is_async(cast(Any, function)):
             raise InvalidInput(_not_here(name))

@@ -21,9 +21,9 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.rules import Rules
-from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.templates import read_templates
 from mahavishnu.values.encryption import encryption_of
 from mahavishnu.workers.breaker import Breakers
 

@@ -21,14 +21,14 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
-from mahavishnu.model.task_letters import letter_ids_of
-from mahavishnu.model.tasks import StepRecord, TaskRecord, evolve
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState, checksum_of
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.task import StepRecord, TaskRecord, evolve
 from mahavishnu.values.encryption import Encryption
 
 # ----------------------------------------------------------------------------------------------------

@@ -32,11 +32,11 @@ from mahavishnu.model.namespaces import require_namespace, require_namespace_or_
 from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
 from mahavishnu.model.query import Query, letter_query, query_to_json
 from mahavishnu.model.rules import Rules
-from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.tasks.task import TaskRecord
 from mahavishnu.workers.background import WorkerWatch
 from mahavishnu.workers.breaker import Breakers
 from mahavishnu.workers.misfits import Misfits

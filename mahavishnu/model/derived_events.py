@@ -20,8 +20,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import BY_APPLICATION
-from mahavishnu.model.task_states import StepState, TaskState
-from mahavishnu.model.tasks import TaskRecord, Transition
+from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
 PERMANENTLY_FAILED = "dlq.permanently_failed"  # the domain's own name for one way of being resolved
 LONGEST_ERROR = 1000

@@ -11,7 +11,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.model.rules import Rules, rule
-from mahavishnu.model.task_states import TERMINAL
+from mahavishnu.tasks.task import TERMINAL
 
 BY_RETENTION = "retention"  # who acts where nobody asked for it
 _CLOSED = tuple(

@@ -9,12 +9,12 @@ from datetime import datetime
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.task_letters import letter_ids_of
-from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived import NOT_INTACT, bytes_of, checksum_of, read_document
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, instant_text
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

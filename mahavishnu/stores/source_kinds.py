@@ -8,13 +8,13 @@ from typing import Any
 from mahavishnu.model.alerts import Alert, later_alert
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.model.queues import QueueDefinition
-from mahavishnu.model.staleness import StalenessWatch
-from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult
 from mahavishnu.stores.kinds import KINDS
+from mahavishnu.tasks.staleness_rules import StalenessWatch
+from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 

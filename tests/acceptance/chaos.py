@@ -27,7 +27,6 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import Limits, QueueOptions
@@ -37,6 +36,7 @@ from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.tasks.service import Lifecycle
 from tests.acceptance.chaos_node import REMEMBERED, RETENTION, STALENESS, JumpingClock, local_store
 from tests.acceptance.chaos_queues import QUEUES, define_queues
 from tests.acceptance.node import CLOCK, ROOT, Node, say, until

@@ -21,19 +21,19 @@ from typing import Any
 from mahavishnu.capture.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
-from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness_rules import StalenessRules
+from mahavishnu.tasks.templates import read_templates
 from mahavishnu.testing import Faults, FaultyStore
 from tests.acceptance.chaos_queues import QueueActor
 from tests.bookkeeping import state_text, waiting_entry

@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 
 from mahavishnu.cli.app import COMMANDS, GROUPS, app
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.permissions import Permission
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
 from tests.acceptance.server import served
 

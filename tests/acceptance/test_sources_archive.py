@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchTask, StoreUnavailable
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.clock import START
 from tests.unit.core.queue.test_task_archiving import with_many_moves

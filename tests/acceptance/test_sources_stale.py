@@ -12,16 +12,15 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RequeueOutcome
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord, new_task
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import TaskRecord, TaskState, new_task
 from mahavishnu.testing import ManualClock
 
 TEMPLATES = {

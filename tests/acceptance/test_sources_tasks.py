@@ -14,8 +14,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.errors import ChangedMeanwhile
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.task import StepRecord, TaskState
 from tests.acceptance.node import ROOT
 from tests.acceptance.shop_node import STEPS, app_on
 

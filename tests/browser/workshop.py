@@ -8,7 +8,7 @@ from typing import Any
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.task import StepRecord
 from mahavishnu.testing import ManualClock
 from tests.browser.shop import NIGHT, failure_of, order_of, price
 

@@ -11,7 +11,7 @@ import pytest
 from docs.draw_lifecycle import PAGE, draw
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import TABLE, Move
-from mahavishnu.model.task_states import STEP_TABLE, TASK_TABLE
+from mahavishnu.tasks.task import STEP_TABLE, TASK_TABLE
 
 
 def test_the_page_is_drawn_from_the_table() -> None:

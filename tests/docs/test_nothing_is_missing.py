@@ -16,7 +16,6 @@ from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.domain_events import DomainEvents
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.dashboard import Dashboard
@@ -29,6 +28,7 @@ from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.trends import Trends
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.workers.claims import Claims
 from mahavishnu.workers.service import Workers
 

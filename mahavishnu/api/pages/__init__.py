@@ -25,10 +25,10 @@ from mahavishnu.api.pages import (
     runs,
     selection,
     settings,
-    tasks,
 )
 from mahavishnu.audit import page as audit
 from mahavishnu.console import static
+from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers
 
 _OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)

@@ -20,7 +20,7 @@ from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
-from mahavishnu.model.task_states import OPEN, TaskState
+from mahavishnu.tasks.task import OPEN, TaskState
 
 Text = Annotated[str, Field(max_length=1000)]
 NAMES = ("task_id", "name", "state", "since", "until")

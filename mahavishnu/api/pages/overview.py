@@ -24,8 +24,8 @@ from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
 from mahavishnu.model.group import GroupPage
 from mahavishnu.model.queues import QueueKind
-from mahavishnu.model.staleness import StaleRow
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.workers.service import WorkerList, WorkerReport
 
 LINK = Link("", "Overview", "Now", first=True, key="o")

@@ -19,7 +19,7 @@ ROUTES = (
     Routes("groups", "mahavishnu.api.routes.groups"),
     Routes("claims", "mahavishnu.workers.routes"),
     Routes("queues", "mahavishnu.api.routes.queues"),
-    Routes("tasks", "mahavishnu.api.routes.tasks"),
+    Routes("tasks", "mahavishnu.tasks.routes"),
     Routes("workers", "mahavishnu.workers.routes"),
     Routes("audit", "mahavishnu.audit.routes"),
     Routes("archive", "mahavishnu.api.routes.archive"),

@@ -8,7 +8,6 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.api.routes.tasks import TaskWithMoves, task_json
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
 from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
@@ -36,10 +35,11 @@ from mahavishnu.http.schemas import (
 )
 from mahavishnu.model.durations import MOST_DAYS
 from mahavishnu.model.retention import ArchiveResult
-from mahavishnu.model.task_states import TaskState
 from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.routes import TaskWithMoves, task_json
+from mahavishnu.tasks.task import TaskState
 
 router = Router(tag="archive", prefix="/archive")
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]

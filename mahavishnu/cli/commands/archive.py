@@ -12,7 +12,6 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.commands.tasks import print_task
 from mahavishnu.cli.commands.transfer import output_file
 from mahavishnu.cli.letter_view import letter_block
 from mahavishnu.cli.namespaces import namespace_column
@@ -29,6 +28,7 @@ from mahavishnu.cli.output import (
     when,
 )
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.tasks.commands import print_task
 
 _MOMENTS = frozenset({"created_at", "closed_at"})
 

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import Permission
 from mahavishnu.model.rules import Rules, check_rule, rules_declared
-from mahavishnu.model.templates import read_templates
+from mahavishnu.tasks.templates import read_templates
 
 Name = Annotated[str, Field(min_length=1)]
 _NAMES: dict[Any, Any] = {  # texts in lists must not be empty

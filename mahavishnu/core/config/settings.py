@@ -54,10 +54,10 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.staleness_rules import StalenessRules
 
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]

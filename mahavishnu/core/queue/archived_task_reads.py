@@ -17,11 +17,11 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.task_letters import task_of
-from mahavishnu.model.tasks import OldTransition, TaskRecord, as_old_transition
 from mahavishnu.stores.archived import ArchivedLetter
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Cursor
+from mahavishnu.tasks.letters import task_of
+from mahavishnu.tasks.task import OldTransition, TaskRecord, as_old_transition
 
 _SHOWN = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
 _SCOPED = frozenset({"namespace", "queue"})

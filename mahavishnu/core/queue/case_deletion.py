@@ -11,9 +11,6 @@ from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import AnyOf, Is, Query
-from mahavishnu.model.task_letters import letter_ids_of
-from mahavishnu.model.task_states import TERMINAL
-from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivedLetter, PartitionState
 from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, get_one, home_of, scan
@@ -21,6 +18,8 @@ from mahavishnu.stores.kind import T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import forget_found_revisions, forget_revisions
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.task import TERMINAL, TaskRecord
 
 _TRIES = 10
 

@@ -16,11 +16,10 @@ from mahavishnu.core.queue.statistics import ReasonLines, count_by_reason
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort
-from mahavishnu.model.task_states import OPEN, TaskState
-from mahavishnu.model.tasks import TaskRecord
 from mahavishnu.stores.archived import ArchivePartition, PartitionState
 from mahavishnu.stores.base import Cell, Tally
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 _TASK_FIELDS = frozenset({"namespace"})

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavaila
 from mahavishnu.model.events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.tasks.staleness_rules import StalenessRules
 
 if TYPE_CHECKING:
     from mahavishnu.bulk.service import BulkRuns
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.domain_events import DomainEvents
-    from mahavishnu.core.lifecycle.service import Lifecycle
     from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.dashboard import Dashboard
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from mahavishnu.http.replies import Replies
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
+    from mahavishnu.tasks.service import Lifecycle
     from mahavishnu.workers.claims import Claims
     from mahavishnu.workers.processing import Processing
     from mahavishnu.workers.service import Workers
@@ -122,7 +122,7 @@ def make_runs(context: QueueContext) -> BulkRuns:
 
 def make_lifecycle(context: QueueContext) -> Lifecycle:
     """Lifecycle tasks."""
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
 
     return Lifecycle(context)
 
@@ -248,9 +248,9 @@ async def add_up_closed(context: QueueContext) -> None:
 
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
-    from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.ledger import Ledger
+    from mahavishnu.tasks.stuck import StalenessCycle
     from mahavishnu.workers.background import PeriodicTask
     from mahavishnu.workers.processing import Processing, not_ours
 

@@ -17,12 +17,11 @@ from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.query import Between, Is, Query
 from mahavishnu.model.retention import RetentionRules, leaving_tasks, month_of
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.archived_tasks import ArchivedTask, archived_task_key
 from mahavishnu.stores.base import Collection, home_of, is_same_version, pages
 from mahavishnu.stores.copies import copy_surely
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState
 
 _LEFT = Between("left", at_least=1)
 

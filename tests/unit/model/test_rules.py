@@ -14,7 +14,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.rules import Rules, require_web_url, rule
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.tasks.staleness_rules import StalenessRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

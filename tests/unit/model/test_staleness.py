@@ -9,30 +9,35 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.model.run_signs import LIVES, SignWatch, lives
-from mahavishnu.model.stale_queries import stale_queries, stuck_queries
-from mahavishnu.model.staleness import (
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.staleness_rules import (
+    LIVES,
     Pause,
+    SignWatch,
     StalenessPlan,
     StalenessRules,
     StalenessWatch,
     counted_since,
+    describe_stuck,
+    is_stuck,
     judge,
     lifetime_minutes,
+    lives,
+    may_recover,
     outcome_of,
     pauses_after,
     plan_for,
     stale_detail,
+    stale_queries,
+    stuck_minutes,
+    stuck_queries,
     threshold_minutes,
     watch_after,
 )
-from mahavishnu.model.stuck import describe_stuck, is_stuck, may_recover, stuck_minutes
-from mahavishnu.model.task_states import OPEN, TERMINAL, TaskState
-from mahavishnu.model.tasks import StepRecord, TaskRecord, new_task
-from mahavishnu.model.templates import LifecycleLimits, StalenessAction, read_limits, read_templates
+from mahavishnu.tasks.task import OPEN, TERMINAL, StepRecord, TaskRecord, TaskState, new_task
+from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction, read_limits, read_templates
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.task_moves import (
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.rules import (
     begin,
     begin_step,
     complete_step,
@@ -23,18 +23,23 @@ from mahavishnu.model.task_moves import (
     recover,
     require_run,
 )
-from mahavishnu.model.task_states import (
+from mahavishnu.tasks.task import (
     ACTIVE,
     BACK_FROM_ERROR,
     INITIAL,
+    KEPT_TRANSITIONS,
     STEP_TABLE,
     TASK_TABLE,
     TERMINAL,
     WAITING,
+    StepRecord,
     StepState,
+    TaskRecord,
     TaskState,
+    new_task,
+    old_transitions,
+    step_readiness,
 )
-from mahavishnu.model.tasks import KEPT_TRANSITIONS, StepRecord, TaskRecord, new_task, old_transitions, step_readiness
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 ENDS = "error cancelled resolved_manually"

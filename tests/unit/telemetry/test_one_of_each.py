@@ -11,13 +11,13 @@ import pytest
 from mahavishnu.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.meters import METRICS
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.testing import FaultyStore, ManualClock
 
 DAY = 86_400

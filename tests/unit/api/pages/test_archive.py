@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.services import make_lifecycle
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.task import StepRecord
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, HTML, away, read, require_inert
 from tests.unit.api.pages.test_acts import post

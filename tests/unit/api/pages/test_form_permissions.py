@@ -17,13 +17,13 @@ import mahavishnu.api.pages
 from mahavishnu.api import Access, create_app
 from mahavishnu.api.pages import PAGES
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit
 from mahavishnu.http.responses import etag
 from mahavishnu.model.permissions import Permission, Scope
 from mahavishnu.stores.kinds import AUDIT
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
 
 GRAVE = ("archive", "fail", "cancel")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mahavishnu.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit
 from mahavishnu.model.permissions import Permission
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import TOKENS, harness_for
 from tests.unit.api.pages.reading import read

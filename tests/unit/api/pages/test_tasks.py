@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import StepRecord, TaskState
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, away, read, require_inert
 from tests.unit.api.pages.test_acts import post

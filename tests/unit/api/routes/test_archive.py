@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.tasks.service import Lifecycle
 from tests.unit.api.conftest import ApiHarness
 
 

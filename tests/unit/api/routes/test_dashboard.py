@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mahavishnu.core.lifecycle.service import Lifecycle
+from mahavishnu.tasks.service import Lifecycle
 from tests.unit.api.conftest import ApiHarness
 
 

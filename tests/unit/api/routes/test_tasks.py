@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.model.tasks import StepRecord
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import StepRecord
 from tests.unit.api.conftest import ApiHarness
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.service import Lifecycle
 from tests.unit.cli.conftest import Run
 
 pytestmark = pytest.mark.usefixtures("letters")

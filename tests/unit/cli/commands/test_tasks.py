@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.clock import SystemClock
-from mahavishnu.model.tasks import StepRecord
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import StepRecord
 from tests.unit.cli.conftest import Run
 
 STORE = ("--store", "sqlite:///letters.db")

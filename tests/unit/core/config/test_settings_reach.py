@@ -32,14 +32,14 @@ from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
-from mahavishnu.model.reasons import ReasonRules
 from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.staleness import StalenessRules
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.values.encryption import Encryption, new_key
 from tests.unit.queues import NETWORK, House, Runs, queue_of
 

@@ -11,10 +11,9 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.task_states import OPEN, TERMINAL, TaskState
-from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.task import OPEN, TERMINAL, StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import KEPT_TRANSITIONS, StepRecord, TaskRecord
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import KEPT_TRANSITIONS, StepRecord, TaskRecord, TaskState
 from tests.unit.queues import House
 
 STEPS = [StepRecord("a"), StepRecord("b", ("a",)), StepRecord("c", ("a",)), StepRecord("d", ("b", "c"))]

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.lifecycle import signs
-from mahavishnu.core.lifecycle.signs import RunSigns
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
-from mahavishnu.model.run_signs import LIVES
-from mahavishnu.model.staleness import StalenessRules
-from mahavishnu.model.task_moves import sign
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord
+from mahavishnu.tasks import tracking as signs
+from mahavishnu.tasks.rules import sign
+from mahavishnu.tasks.staleness_rules import LIVES, StalenessRules
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import TaskRecord, TaskState
+from mahavishnu.tasks.tracking import RunSigns
 from tests.unit.queues import House
 
 LONG = 31 * 60.0  # longer than a run may be in its state

@@ -9,16 +9,16 @@ from itertools import count
 import pytest
 
 from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind
 from mahavishnu.model.query import Query
-from mahavishnu.model.staleness import StalenessRules
-from mahavishnu.model.task_states import TaskState
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness_rules import StalenessRules
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import TaskState
 from mahavishnu.testing import FaultyStore
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import House

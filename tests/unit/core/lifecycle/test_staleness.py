@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RequeueOutcome
 from mahavishnu.model.query import Query
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.staleness import StalenessRules, StaleRow
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import StepRecord, TaskRecord
-from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness_rules import StalenessRules, StaleRow
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
+from mahavishnu.tasks.templates import read_templates
 from tests.unit.queues import House
 
 TEMPLATES = read_templates(

@@ -7,19 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.core.lifecycle.staleness_cycle import StalenessCycle
 from mahavishnu.core.queue.services import make_processing
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RetryPolicy
 from mahavishnu.model.query import Query
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.staleness import StalenessRules
-from mahavishnu.model.task_states import StepState, TaskState
-from mahavishnu.model.tasks import StepRecord, TaskRecord
-from mahavishnu.model.templates import read_templates
 from mahavishnu.stores.base import scan
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness_rules import StalenessRules
+from mahavishnu.tasks.stuck import StalenessCycle
+from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
+from mahavishnu.tasks.templates import read_templates
 from tests.unit.queues import House
 
 RULES = StalenessRules()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.lifecycle.templates import TemplateFiles
 from mahavishnu.core.wiring import rules_from
-from mahavishnu.model.staleness import StalenessRules
+from mahavishnu.tasks.staleness import TemplateFiles
+from mahavishnu.tasks.staleness_rules import StalenessRules
 
 PAYMENT = """
 name: payment_processing

@@ -13,12 +13,11 @@ import pytest
 
 from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.lifecycle.run import current_run
 from mahavishnu.model.errors import InvalidInput, LostLease
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import StepRecord, TaskRecord
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.run import current_run
+from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
 from mahavishnu.values.encryption import new_key
 from tests.unit.queues import House

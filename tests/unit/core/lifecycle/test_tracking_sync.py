@@ -12,7 +12,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.task_states import TaskState
+from mahavishnu.tasks.task import TaskState
 
 
 def shop_on(path: Path, effects: Counter[str], fails: list[bool]) -> tuple[MahavishnuApp, Any]:

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
@@ -17,6 +16,7 @@ from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.stores.base import get_one, pages
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.source_kinds import TRANSITIONS
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import Killed
 from tests.unit.queues import House, letter_of, sound

@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchiveReader
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.model.task_states import OPEN, TaskState
-from mahavishnu.model.tasks import TaskRecord, evolve, new_task
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState, evolve, new_task
 from mahavishnu.testing import FaultyStore
 from tests.unit.core.queue.test_archiving import LATER
 from tests.unit.queues import House

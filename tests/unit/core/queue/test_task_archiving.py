@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.lifecycle.service import Lifecycle
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.task_moves import return_from_error
-from mahavishnu.model.tasks import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord
 from mahavishnu.stores.archived import archive_kind
 from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS, TASKS, TRANSITIONS
+from mahavishnu.tasks.rules import return_from_error
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, letter_of, sound

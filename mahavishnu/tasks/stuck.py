@@ -5,21 +5,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchTask, StoreUnavailable
 from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.model.stale_queries import stuck_queries
-from mahavishnu.model.staleness import Pause, StalenessRules, plan_for
-from mahavishnu.model.stuck import STUCK_DETECTOR, describe_stuck, is_stuck, may_recover
-from mahavishnu.model.tasks import TaskRecord
-from mahavishnu.stores.base import CURRENT
+from mahavishnu.stores.base import CURRENT, write_with_retry
+from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness import StaleTasks
+from mahavishnu.tasks.staleness_rules import (
+    OPEN_TASK,
+    STUCK_DETECTOR,
+    Pause,
+    StalenessRules,
+    StaleRow,
+    describe_stuck,
+    is_stuck,
+    may_recover,
+    plan_for,
+    stuck_queries,
+    watch_after,
+)
+from mahavishnu.tasks.task import TaskRecord
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -98,3 +112,59 @@ class StuckTasks:
         await self._lifecycle.handover.give_up(
             task.task_id, what, by=STUCK_DETECTOR, reason=reason, still=still, letter=letter
         )
+
+
+# ----------------------------------------------------------------------------------------------------
+# The regular looks for stale and stuck tasks: until none is left, and nobody is blamed for downtime.
+
+
+class StalenessCycle:
+    """Looks as the settings say. What may still run is only pointed out: nobody knows whether its process has died."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._lifecycle = context, Lifecycle(context)
+        self._tasks = StaleTasks(context, self._lifecycle, spares_runs=True)
+        self._stuck = StuckTasks(context, self._lifecycle)
+        self._seen_at: datetime | None = None
+
+    async def run(self) -> int:
+        """Look once for stale tasks; returns how many were found of which something is to become."""
+        rules = self._context.rules(StalenessRules)
+        if not await self._begin_look() or not rules.enabled:
+            return 0
+        if rules.emit_warnings and not rules.dry_run:
+            await self._tasks.warn()
+        rows: list[StaleRow] = []
+        batches = 1 if rules.dry_run else rules.max_batches_per_cycle
+        async for batch in self._tasks.detect_all(rules.dry_run, rules.batch_size, batches):
+            rows += batch
+        if rows:
+            moved, ended = (sum(bool(row[key]) for row in rows) for key in ("moved_to_dlq", "transition_success"))
+            log.info(
+                "stale tasks: total=%d moved_to_dlq=%d transitioned=%d dry_run=%s",
+                len(rows),
+                moved,
+                ended,
+                rules.dry_run,
+            )
+        return len(rows)
+
+    async def recover_stuck(self) -> int:
+        """Look once for stuck tasks; returns how many were reset or given up."""
+        rules = self._context.rules(StalenessRules)
+        if not rules.enabled or not rules.enable_stuck_task_detection or not await self._begin_look():
+            return 0
+        return await self._stuck.recover(self._tasks.rules, await self._tasks.pauses())
+
+    async def _begin_look(self) -> bool:
+        """Whether anything is tracked. Only then it is written that somebody looked."""
+        await self._context.open()
+        now, namespace = self._context.clock.now(), self._context.namespace
+        tracked = bool((await self._lifecycle.tasks.find(OPEN_TASK)).items)
+        look = partial(
+            watch_after, rules=self._context.rules(StalenessRules), now=now, namespace=namespace, seen_at=self._seen_at
+        )
+        if tracked:
+            await write_with_retry(self._context.store.collection(STALENESS), namespace, look, what="staleness")
+        self._seen_at = now
+        return tracked

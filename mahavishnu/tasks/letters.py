@@ -9,15 +9,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.model import task_moves
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord, task_id_of
-from mahavishnu.model.tasks import evolve as evolve_task
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.task import TaskRecord, TaskState, task_id_of
+from mahavishnu.tasks.task import evolve as evolve_task
 
 LIFECYCLE = "lifecycle"  # in the metadata of a letter: the task that it is of, as it was then
 _OTHERS, _LATEST = "other_failures", "failed_too"  # in that: failures of other runs of the work, the task of the last

@@ -7,46 +7,114 @@ went on is left alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mahavishnu.core.lifecycle.stale_moves import StaleMoves
-from mahavishnu.core.lifecycle.stale_search import PAGE, Judge, StaleTask, search_stale
-from mahavishnu.core.lifecycle.templates import TemplateFiles
+import yaml
+
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import InvalidInput, NoSuchTask, StoreError
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
-from mahavishnu.model.run_signs import SignWatch, lives, signs
-from mahavishnu.model.stale_queries import stale_queries
-from mahavishnu.model.staleness import (
+from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
+from mahavishnu.stores.base import get_one
+from mahavishnu.stores.kinds import WORKERS
+from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.tasks.letters import has_its_letter
+from mahavishnu.tasks.stale_moves import PAGE, Judge, StaleMoves, StaleTask, search_stale
+from mahavishnu.tasks.staleness_rules import (
     FLAGGED,
     WARNED,
     Pause,
+    SignWatch,
     Staleness,
     StalenessOutcome,
     StalenessRules,
     StaleRow,
     describe_stale,
     judge,
+    lives,
+    signs,
+    stale_queries,
 )
-from mahavishnu.model.task_letters import has_its_letter
-from mahavishnu.model.task_states import ACTIVE, TaskState
-from mahavishnu.model.tasks import TaskRecord
-from mahavishnu.stores.base import get_one
-from mahavishnu.stores.kinds import WORKERS
-from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState
+from mahavishnu.tasks.templates import LifecycleLimits, read_templates
 from mahavishnu.workers.service import Workers
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
+
+
+# ----------------------------------------------------------------------------------------------------
+# The templates of lifecycle tasks as they are now: of the settings, and of a directory, read when a file changed.
 
 log = logging.getLogger(__name__)
+_Stamp = tuple[int, int]  # when a file was changed, and how long it is
+
+
+class TemplateFiles:
+    """Templates in a directory, a YAML file each. One that cannot be used any more counts as it was before."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[_Stamp, Mapping[str, LifecycleLimits]]] = {}
+
+    def rules(self, rules: StalenessRules) -> StalenessRules:
+        """The rules with the templates of their directory."""
+        if rules.templates_directory is None:
+            return rules
+        return replace(rules, templates={**rules.templates, **self.read(Path(rules.templates_directory))})
+
+    def read(self, directory: Path) -> dict[str, LifecycleLimits]:
+        """The limits of each template in the directory, by its name: what the file says, else the file's own."""
+        try:
+            paths = sorted(path for path in directory.iterdir() if path.suffix in (".yaml", ".yml"))
+        except OSError as problem:
+            log.warning("the templates in %s cannot be read: %s", directory, problem.strerror)
+            paths = list(self._known)
+        self._known = {path: known for path, known in self._known.items() if path in paths}
+        for path in paths:
+            self._look_at(path)
+        return {name: limits for _, found in self._known.values() for name, limits in found.items()}
+
+    def _look_at(self, path: Path) -> None:
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            before = self._known.get(path)
+            if before is not None and before[0] == stamp:
+                return
+            self._known[path] = (stamp, before[1] if before is not None else {})
+            found = _read_file(path)
+        except (OSError, InvalidInput) as problem:
+            log.error("the template in %s cannot be used, and counts as it was before: %s", path, problem)
+            return
+        for name, limits in found.items():
+            for warning in limits.warnings(name):
+                log.warning("%s", warning)
+        self._known[path] = (stamp, found)
+
+
+def _read_file(path: Path) -> Mapping[str, LifecycleLimits]:
+    try:
+        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        if node is not None and is_too_large(node):
+            raise InvalidInput(f"it means more than {MOST_NODES} values, by its aliases")
+        template: Any = None if node is None else loader.construct_document(node)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise InvalidInput(f"it is not valid YAML: {problem}") from None
+    name = template.get("name") if isinstance(template, Mapping) else None
+    return read_templates({name if isinstance(name, str) and name else path.stem: template})
+
+
+# ----------------------------------------------------------------------------------------------------
+
 _MOST = 10_000  # that one look by hand may answer for
 _WARNED_AT_ONCE = 1000
 

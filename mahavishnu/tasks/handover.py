@@ -9,43 +9,117 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.capture.intake import LetterIntake
-from mahavishnu.core.lifecycle.stale_letters import make_stale_letter, request_for, was_detected
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.classify.assess import Assessment
+from mahavishnu.classify.exceptions import failure_of
+from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
-from mahavishnu.model import lifecycle, task_moves
+from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
+    ErrorCategory,
     RequeueOutcome,
     ResolutionStatus,
+    RetryPolicy,
+    Source,
+    SourceKind,
 )
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.task_letters import (
+from mahavishnu.stores.base import Collection, get_one, update_with_retry
+from mahavishnu.stores.kind import T
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.letters import (
+    LIFECYCLE,
     came_back_by,
     follow_requeue,
     has_done,
     has_its_letter,
     is_sent_back,
     letter_ids_of,
+    snapshot_of,
     task_of,
     tasks_of,
 )
-from mahavishnu.model.task_states import ACTIVE, TaskState
-from mahavishnu.model.tasks import TaskRecord, Transition
-from mahavishnu.stores.base import Collection, get_one, update_with_retry
-from mahavishnu.stores.kind import T
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.staleness_rules import DETECTOR, STALE, stale_fingerprint, stale_labels, stale_snapshot
+from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
+
+
+# ----------------------------------------------------------------------------------------------------
+# The letter of a task that hung: the same whoever makes it, because all that it says is in the task's last move.
+
+_HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
+
+
+def request_for(
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    labels: Mapping[str, Any],
+    snapshot: Mapping[str, Any] = {},
+    *,
+    may_be_retried: bool = True,
+) -> LetterRequest:
+    """What the letter of a task has that was in this state. Only the letter of a workflow is retried by itself."""
+    retried = may_be_retried and task.adapter is not None and not task.notes.value
+    return LetterRequest(
+        task_id=task.work_id or task.task_id,
+        task=task.context.value,
+        repos=task.repos,
+        retry_policy=task.retry_policy if retried else RetryPolicy.NEVER,
+        max_retries=task.max_retries,
+        metadata={**task.notes.value, **labels, LIFECYCLE: {**snapshot_of(task), **snapshot, "state": state}},
+        priority=task.priority,
+        queue=task.queue,
+        reason=reason,
+        source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=state),
+        adapter=task.adapter,
+        payload_types=task.context_types,
+    )
+
+
+def was_detected(detail: Mapping[str, Any]) -> bool:
+    """Whether a move with this metadata was made because the task hung."""
+    return detail.get("by") == DETECTOR
+
+
+def make_stale_letter(
+    context: QueueContext,
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    detail: Mapping[str, Any],
+    at: datetime,
+    *,
+    goes_on: bool = False,
+) -> DeadLetter:
+    """The letter of a task that was found at this instant to hang in this state. One that `goes_on` is not retried.
+
+    Raises InvalidInput for what no letter can have.
+    """
+    snapshot = stale_snapshot(task, detail)
+    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
+    request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
+    message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
+    failure = failure_of(message, at=at, category=_HUNG.category)
+    assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
+    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
+
+
+# ----------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done

@@ -9,36 +9,42 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from mahavishnu.classify.exceptions import error_text
-from mahavishnu.core.lifecycle.steps import StepOptions
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.task_states import INITIAL, OPEN, WAITING, StepState, TaskState, read_state, read_states
-from mahavishnu.model.tasks import (
+from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
+from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.run import StepOptions
+from mahavishnu.tasks.staleness_rules import StaleRow
+from mahavishnu.tasks.task import (
+    INITIAL,
+    OPEN,
+    WAITING,
     OldTransition,
     StepRecord,
+    StepState,
     TaskRecord,
+    TaskState,
     as_old_transition,
     new_task,
     old_transitions,
+    read_state,
+    read_states,
     retry_delay,
     step_readiness,
 )
-from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.handover import HandedOver, HandOver
-    from mahavishnu.core.lifecycle.staleness import StaleTasks
-    from mahavishnu.core.lifecycle.tracking import Tracking
+    from mahavishnu.tasks.handover import HandedOver, HandOver
+    from mahavishnu.tasks.staleness import StaleTasks
+    from mahavishnu.tasks.tracking import Tracking
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,21 +68,21 @@ class Lifecycle:
     @cached_property
     def tracking(self) -> Tracking:
         """What begins runs of workflows that are tracked."""
-        from mahavishnu.core.lifecycle.tracking import Tracking
+        from mahavishnu.tasks.tracking import Tracking
 
         return Tracking(self._context, self)
 
     @cached_property
     def handover(self) -> HandOver:
         """What hands tasks over to letters, and back."""
-        from mahavishnu.core.lifecycle.handover import HandOver
+        from mahavishnu.tasks.handover import HandOver
 
         return HandOver(self._context, self)
 
     @cached_property
     def staleness(self) -> StaleTasks:
         """What finds tasks that hang."""
-        from mahavishnu.core.lifecycle.staleness import StaleTasks
+        from mahavishnu.tasks.staleness import StaleTasks
 
         return StaleTasks(self._context, self)
 

@@ -15,8 +15,8 @@ from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import json_response, page_headers, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
-from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.tasks import OldTransition, TaskRecord
+from mahavishnu.tasks.staleness_rules import StaleRow
+from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
 router = Router(tag="tasks", prefix="/tasks")

@@ -7,25 +7,60 @@ only what a former run still reports is refused, because it is too late (`requir
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.task_states import (
+from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.rules import Rules, rule
+from mahavishnu.search.text import near_names
+from mahavishnu.tasks.task import (
     ACTIVE,
     BACK_FROM_ERROR,
+    MAX_STEPS,
     STEP_DONE,
     STEP_TABLE,
     TASK_TABLE,
     TERMINAL,
+    StepRecord,
     StepState,
+    TaskRecord,
     TaskState,
+    Transition,
+    evolve,
 )
-from mahavishnu.model.tasks import MAX_STEPS, StepRecord, TaskRecord, Transition, evolve
-from mahavishnu.search.text import near_names
+
+# ----------------------------------------------------------------------------------------------------
+# Which reasons make letters of lifecycle tasks: what is switched off is a failure without a letter.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonRules(Rules):
+    """The reasons for which lifecycle tasks get letters. Other reasons always make letters.
+
+    A task that fails for a reason that is switched off has only failed.
+
+    >>> ReasonRules().keeps(DlqReason.INVALID_STATE_TRANSITION), ReasonRules().keeps(DlqReason.MANUAL)
+    (False, True)
+    """
+
+    staleness_timeout: bool = rule(True, "Make letters of stale tasks")
+    max_retries_exceeded: bool = rule(True, "Make letters of tasks with a step that has no attempt left, or stuck")
+    worker_unavailable: bool = rule(True, "Make letters of stale tasks for which no worker lives")
+    dependency_cycle_detected: bool = rule(True, "Make letters of stale tasks whose steps wait for one another")
+    invalid_state_transition: bool = rule(
+        False, "Make letters of tasks that were to be moved as no task can be; the call raises either way"
+    )
+
+    def keeps(self, reason: DlqReason) -> bool:
+        """Whether a letter is made for this reason."""
+        return bool(getattr(self, str(reason), True))
+
+
+# ----------------------------------------------------------------------------------------------------
 
 _NAMED = 10  # steps that are named where one is not there
 

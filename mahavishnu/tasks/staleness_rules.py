@@ -5,7 +5,8 @@ A task is stale that has been in its state, or has existed, for longer than its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,11 +14,55 @@ from typing import Any, TypedDict
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import DlqReason, Version
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
-from mahavishnu.model.run_signs import lives
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import TaskRecord, cycle_in
-from mahavishnu.model.templates import LifecycleLimits, StalenessAction
+from mahavishnu.tasks.task import ACTIVE, OPEN, StepState, TaskRecord, TaskState, cycle_in
+from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction
+
+# ----------------------------------------------------------------------------------------------------
+# Signs of life of tracked runs: without them nobody can tell a long run from one whose process died.
+
+LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
+SIGN = timedelta(minutes=1)  # between the signs of a run; `LIVES` has room for several that do not come
+_WATCHED = 100_000  # silent runs whose signs are remembered
+
+
+def lives(task: TaskRecord, now: datetime) -> bool:
+    """Whether a run of the task is under way for all that is known: it gave a sign of life not long ago."""
+    if task.run is None or task.state not in ACTIVE:
+        return False
+    return not is_silent_for(task, now, LIVES)
+
+
+def is_silent_for(task: TaskRecord, now: datetime, time: timedelta) -> bool:
+    """Whether the last sign of life is longer ago than this."""
+    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) > time
+
+
+def signs(task: TaskRecord) -> bool:
+    """Whether a run has the task that gives signs of life: once they stop, its process has died."""
+    return task.run is not None and task.alive_at is not None and task.state in ACTIVE
+
+
+class SignWatch:
+    """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, tuple[tuple[object, ...], float]] = OrderedDict()
+
+    def is_over(self, task: TaskRecord, monotonic: float) -> bool:
+        """Whether no sign of life came since a look that is longer ago than `LIVES`."""
+        sign = (task.run, task.alive_at, task.transition_count)
+        seen = self._seen.pop(task.task_id, None)
+        if seen is None or seen[0] != sign:
+            seen = sign, monotonic
+        self._seen[task.task_id] = seen
+        while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
+            self._seen.popitem(last=False)
+        return monotonic - seen[1] > LIVES.total_seconds()
+
+
+# ----------------------------------------------------------------------------------------------------
 
 STALE = "stale:"  # begins the fingerprints of what went stale
 DETECTOR = "automatic_staleness_detection"
@@ -372,3 +417,96 @@ def describe_stale(task: TaskRecord, stale: Staleness) -> str:
         f"{name} has been {task.state} for {in_minutes(stale.in_state)} minutes, "
         f"more than the {stale.threshold_minutes} that are allowed"
     )
+
+
+# ----------------------------------------------------------------------------------------------------
+# When a lifecycle task is stuck: it is active, and nothing goes on. It is reset a few times, then given up.
+
+STUCK_DETECTOR = "stuck_task_detection"  # who moved a task that was stuck too often
+
+
+def stuck_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int:
+    """How long nothing may go on with a task of this template in this active state.
+
+    A template that has a longer limit of its own for the state has said how long that may take.
+
+    >>> stuck_minutes(StalenessRules(), None, TaskState.STEPS_IN_PROCESS)
+    10
+    """
+    own = given_minutes(rules, template, state) or long_life_minutes(rules, template)
+    return max(rules.max_stuck_duration_minutes, own)
+
+
+def idle_time(task: TaskRecord, now: datetime, pauses: Sequence[Pause] = ()) -> timedelta:
+    """For how long nothing has gone on with the task, without the pauses."""
+    last = max(task.state_entered_at, *(each.at for each in task.transitions[-1:]), task.alive_at or task.created_at)
+    return counted_since(last, now, pauses)
+
+
+def is_stuck(task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = ()) -> bool:
+    """Whether the task is in an active state, and nothing has gone on for too long."""
+    if task.state not in ACTIVE or task.run is not None:
+        return False
+    return idle_time(task, now, pauses) > stuck_minutes(rules, task.template, task.state) * MINUTE
+
+
+def may_recover(task: TaskRecord, rules: StalenessRules) -> bool:
+    """Whether a task that is stuck is reset once more: not too often, and not if a step has no run left."""
+    running = [step for step in task.steps if step.state is StepState.IN_PROGRESS]
+    return task.recovery_count < rules.max_recoveries_per_task and all(step.may_run for step in running)
+
+
+def describe_stuck(task: TaskRecord, now: datetime, pauses: Sequence[Pause] = ()) -> str:
+    """One sentence for people."""
+    minutes = in_minutes(idle_time(task, now, pauses))
+    return f"{task.name:.80} is {task.state}, and nothing has gone on for {minutes} minutes"
+
+
+# ----------------------------------------------------------------------------------------------------
+# The queries that find lifecycle tasks that may hang, one for each template, state and limit; the rules decide.
+
+OPEN_TASK = Query((Is("state", OPEN),), limit=1)  # whether there is one
+
+
+def stale_queries(
+    rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, untold: bool = False
+) -> Iterator[Query]:
+    """What finds the tasks that may be stale, the oldest first: a query for each template and state, and each limit.
+
+    Tasks of no known template are one more. With `untold` only those of which nothing was told while they are in
+    their states. A pause makes tasks less stale, never more: so `judge` decides.
+    """
+    known = tuple(rules.templates)
+    unless: tuple[Condition, ...] = (Missing("attention"),) if untold else ()
+    for template in (*known, None):
+        those = _of_template(template, known)
+        oldest = now - lifetime_minutes(rules, template) * MINUTE * share
+        for state in OPEN:
+            entered = now - threshold_minutes(rules, template, state) * MINUTE * share
+            for name, below in (("state_entered_at", entered), ("created_at", oldest)):
+                where = (Is("state", (state,)), Between(name, below=below), *those, *unless)
+                yield Query(where, (Sort(name),), limit)
+
+
+def overdue_in(stale: Staleness, query: Query) -> timedelta:
+    """By how much a task has exceeded the limit for which this one of the `stale_queries` looks; it finds the most
+    overdue first.
+    """
+    return stale.late if query.sort[0].field == "state_entered_at" else stale.over_age
+
+
+def stuck_queries(rules: StalenessRules, now: datetime, limit: int) -> Iterator[Query]:
+    """What finds the tasks that may be stuck, the oldest first: a query for each template and active state."""
+    known = tuple(rules.templates)
+    for template in (*known, None):
+        for state in ACTIVE:
+            below = now - stuck_minutes(rules, template, state) * MINUTE
+            where = (Is("state", (state,)), Between("state_entered_at", below=below), *_of_template(template, known))
+            yield Query(where, (Sort("state_entered_at"),), limit)
+
+
+def _of_template(template: str | None, known: tuple[str, ...]) -> tuple[Condition, ...]:
+    """Of this template; for None, of none that is known."""
+    if template is not None:
+        return (Is("template", (template,)),)
+    return (Not(Is("template", known)),) if known else ()

@@ -22,10 +22,9 @@ from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, req
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
-from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.task_states import StepState, TaskState
-from mahavishnu.model.tasks import OldTransition, TaskRecord
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.staleness_rules import StaleRow
+from mahavishnu.tasks.task import OldTransition, StepState, TaskRecord, TaskState
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
 FormFields = Annotated[Form, Depends(read_form)]

@@ -4,37 +4,131 @@ never made.
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.capture.intake import LetterIntake
-from mahavishnu.core.lifecycle.handover import MARK
-from mahavishnu.core.lifecycle.stale_letters import make_stale_letter
-from mahavishnu.core.lifecycle.stale_search import Judge, StaleTask
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model import task_moves
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.events import Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.reasons import ReasonRules
-from mahavishnu.model.staleness import (
+from mahavishnu.model.query import Query
+from mahavishnu.stores.base import CURRENT, Collection, Cursor, update_many_with_retry
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.handover import MARK, make_stale_letter
+from mahavishnu.tasks.rules import ReasonRules
+from mahavishnu.tasks.staleness_rules import (
     DETECTOR,
+    Staleness,
     StalenessOutcome,
     StalenessPlan,
     StalenessRules,
     StaleRow,
     describe_stale,
+    in_minutes,
     outcome_of,
+    overdue_in,
     plan_for,
     stale_detail,
 )
-from mahavishnu.model.tasks import OldTransition, TaskRecord, old_transitions
-from mahavishnu.stores.base import update_many_with_retry
+from mahavishnu.tasks.task import OldTransition, TaskRecord, old_transitions
 
 if TYPE_CHECKING:
-    from mahavishnu.core.lifecycle.service import Lifecycle
+    from mahavishnu.tasks.service import Lifecycle
+
+
+# ----------------------------------------------------------------------------------------------------
+# The search for stale tasks: those first that are overdue longest, page after page, as far as somebody asks.
+
+Judge = Callable[[TaskRecord], Staleness | None]
+PAGE = 500  # tasks of one query that are in memory
+_AT_ONCE = 16  # queries
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTask:
+    """A task as it was read, and how it is stale."""
+
+    task: TaskRecord
+    stale: Staleness
+
+    def row(self, action: StalenessOutcome, *, moved: bool = False, ended: bool = False) -> StaleRow:
+        """What is said of it."""
+        return StaleRow(
+            task_uuid=self.task.task_id,
+            namespace_name=self.task.namespace,
+            task_name=self.task.name,
+            current_state=str(self.task.state),
+            time_in_state_minutes=in_minutes(self.stale.in_state),
+            staleness_threshold_minutes=self.stale.threshold_minutes,
+            action_taken=str(action),
+            moved_to_dlq=moved,
+            transition_success=ended,
+        )
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What one query finds, the most overdue first; `next` is where its next page begins, None after the last one."""
+
+    query: Query
+    read: deque[StaleTask] = field(default_factory=deque)
+    next: Cursor | None = None
+
+
+async def search_stale(
+    tasks: Collection[TaskRecord], queries: Iterable[Query], judge: Judge
+) -> AsyncGenerator[StaleTask, None]:
+    """The tasks that these queries find and that `judge` finds stale, each once, the most overdue first.
+
+    What is not asked for is not read, except for a page of each query. Raises StoreError.
+    """
+    streams = [_Stream(query) for query in queries]
+    for first in range(0, len(streams), _AT_ONCE):
+        await asyncio.gather(*(_read(tasks, each, judge) for each in streams[first : first + _AT_ONCE]))
+    heads = [_head(stream, place) for place, stream in enumerate(streams) if stream.read]
+    heapq.heapify(heads)
+    told: set[str] = set()
+    while heads:
+        place = heads[0][-1]
+        stream = streams[place]
+        found = stream.read.popleft()
+        if not stream.read and stream.next is not None:
+            await _read(tasks, stream, judge)
+        if stream.read:
+            heapq.heapreplace(heads, _head(stream, place))
+        else:
+            heapq.heappop(heads)
+        if found.task.task_id not in told:
+            told.add(found.task.task_id)
+            yield found
+
+
+def _head(stream: _Stream, place: int) -> tuple[float, str, int]:
+    first = stream.read[0]
+    return -overdue_in(first.stale, stream.query).total_seconds(), first.task.task_id, place
+
+
+async def _read(tasks: Collection[TaskRecord], stream: _Stream, judge: Judge) -> None:
+    """The next pages of the query, up to one with a task that has exceeded its limit."""
+    while True:
+        page = await tasks.find(stream.query, stream.next)
+        for task in page.items:
+            stale = judge(task)
+            if stale is not None and overdue_in(stale, stream.query).total_seconds() > 0:
+                stream.read.append(StaleTask(task, stale))
+        # Each page may be of now: tasks that were moved meanwhile are not found again.
+        stream.next = page.next and (page.next if page.next.snapshot else replace(page.next, snapshot=CURRENT))
+        if stream.read or stream.next is None:
+            return
+
+
+# ----------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 _TRIES = 20

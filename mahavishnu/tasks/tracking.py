@@ -1,0 +1,326 @@
+"""Tracked runs of workflows: a task is made when one begins, and a retry goes on with the task of its letter."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
+
+from mahavishnu.capture.adapters import is_async, live_attempt
+from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.runner import failure_in_result, is_interruption
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.sync_loop import current_sync_loop
+from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StoreError
+from mahavishnu.model.ids import new_entry_id, new_token
+from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
+from mahavishnu.tasks.rules import sign
+from mahavishnu.tasks.run import TaskRun
+from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
+from mahavishnu.tasks.task import TaskRecord, evolve, new_task
+from mahavishnu.values.payload import NOT_JSON
+
+if TYPE_CHECKING:
+    from mahavishnu.capture.calls import Calls
+    from mahavishnu.tasks.run import TaskRun
+    from mahavishnu.tasks.service import Lifecycle
+
+
+# ----------------------------------------------------------------------------------------------------
+# Signs of life of tracked runs that last longer: without them nobody can tell a long run from one whose process died.
+
+log = logging.getLogger(__name__)
+_AT_ONCE = 500  # records of one write
+
+
+class RunSigns:
+    """The tracked runs of this process that are under way, and what writes that they live: all of them at once."""
+
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
+        self._context, self._lifecycle = context, lifecycle
+        self._runs: WeakValueDictionary[int, TaskRun] = WeakValueDictionary()
+        self._timer_loop: asyncio.AbstractEventLoop | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    def begin(self, run: TaskRun) -> None:
+        """This run is under way, from now on until it has ended."""
+        self._runs[id(run)] = run
+        self.keep()
+
+    def end(self, run: TaskRun) -> None:
+        """This run has ended."""
+        self._runs.pop(id(run), None)
+
+    def keep(self) -> None:
+        """See to it that signs are written: by a timer of this event loop, if the one that had it has ended."""
+        loop = self._timer_loop
+        if self._runs and (loop is None or not loop.is_running()):
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer_loop = asyncio.get_running_loop()
+        self._timer_loop.call_later(SIGN.total_seconds(), self._look)
+
+    def _look(self) -> None:
+        self._timer_loop = None
+        if self._runs:
+            self._set_timer()
+            if self._renewing is None or self._renewing.done():
+                self._renewing = asyncio.create_task(self._renew_quietly())
+
+    async def _renew_quietly(self) -> None:
+        try:
+            await self._context.session.run_in_home_loop(self.renew)
+        except StoreError as problem:
+            log.debug("signs of life of tracked runs have to wait: %s", problem)
+        except MahavishnuError:
+            log.exception("signs of life of tracked runs could not be written")
+
+    async def renew(self) -> None:
+        """Write that the runs live of which nothing was written for a while."""
+        now = self._context.clock.now()
+        known = [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
+        silent = [run for run in known if not run.lost and is_silent_for(run.task, now, SIGN)]
+        for first in range(0, len(silent), _AT_ONCE):
+            async with AsyncExitStack() as turns:
+                going: list[TaskRun] = []
+                for run in silent[first : first + _AT_ONCE]:
+                    if run.is_idle:  # what it is writing just now is a sign of life
+                        await turns.enter_async_context(run.turn)
+                        going.append(run)
+                await self._write(going)
+
+    async def _write(self, runs: list[TaskRun]) -> None:
+        now = self._context.clock.now()
+        signed = [sign(run.task, now=now) for run in runs]
+        for run, result in zip(runs, await self._lifecycle.tasks.write(signed) if signed else (), strict=True):
+            if isinstance(result, TaskRecord):
+                run.task = result
+            elif result is None:  # somebody else has written it meanwhile
+                try:
+                    again = partial(sign, now=now, run=run.token)
+                    run.task = await self._lifecycle.change(run.task.task_id, again)
+                except MahavishnuError as problem:  # its next report finds out
+                    log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
+                    self.end(run)
+
+
+# ----------------------------------------------------------------------------------------------------
+
+
+class Tracking:
+    """Begins runs that are tracked."""
+
+    def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
+        self._context, self._lifecycle = context, lifecycle
+        self.signs = RunSigns(context, lifecycle)
+
+    async def begin(self, request: LetterRequest) -> TaskRun | None:
+        """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
+        attempt = live_attempt()
+        if attempt is not None:  # of this very workflow: any other one does not see it, see `run_as`
+            return await self.resume(attempt.letter)
+        return await self._begin(request)
+
+    async def resume(self, letter: DeadLetter) -> TaskRun | None:
+        """The letter's task goes on, by whoever runs the letter; None if the work is done: only the letter is open yet.
+
+        If the work failed in another task, too, which no run of its own one has done since, that other one goes on. It
+        begins anew where no task is left, or none is for all of its repos. Raises StoreError: nothing is run twice by
+        mistake.
+        """
+        return await self._context.session.run_in_home_loop(partial(self._resume, letter))
+
+    async def _resume(self, letter: DeadLetter) -> TaskRun | None:
+        await self._context.open()
+        tasks = await self._find_tasks(letter)
+        if any(has_done(task, letter) for task in tasks):
+            return None
+        task = next((task for task in tasks if goes_on(task, letter)), None)
+        token, owner, request = new_token(), self._context.owner, self._request_of(letter)
+
+        def begin(task: TaskRecord) -> TaskRecord:
+            return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
+
+        if task is None:
+            log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
+            return await self._start(begin(self._task_of(request, new_task_id(letter))), request)
+        task = await self._lifecycle.change(task.task_id, begin, known=task)
+        run = TaskRun(self._lifecycle, self._context, task, request)
+        self.signs.begin(run)
+        return run
+
+    async def _find_tasks(self, letter: DeadLetter) -> list[TaskRecord]:
+        """Those that are there of the tasks with which a run of the letter may go on, in the order of choice."""
+        found: list[TaskRecord] = []
+        for task in await self._lifecycle.tasks.get([*tasks_of(letter), new_task_id(letter)]):
+            if isinstance(task, StoreError):
+                raise task
+            if task is not None and self._context.namespace in (task.namespace, ALL_NAMESPACES):
+                found.append(task)
+        return found
+
+    async def _begin(self, request: LetterRequest) -> TaskRun:
+        now = self._context.clock.now()
+        task = self._task_of(request, new_entry_id(now))
+        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
+        return await self._start(task, request)
+
+    async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
+        run = TaskRun(self._lifecycle, self._context, task, request)
+        self.signs.begin(run)
+        await run.begin()
+        self._context.meters.count("mahavishnu_tasks_discovered_total")
+        return run
+
+    def _task_of(self, request: LetterRequest, task_id: str) -> TaskRecord:
+        context, now = self._context, self._context.clock.now()
+        factory = context.letter_factory
+        try:
+            written = factory.write_payload(request)
+        except InvalidPayload as problem:
+            request = factory.with_placeholders(request, str(problem))
+            written = factory.write_payload(request)
+        payload, types, notes = written.payload, written.types, dict(written.notes)
+        if len(payload.text) > factory.max_task_bytes:
+            payload, types = EMPTY, EMPTY
+            notes[NOT_JSON] = f"the task has more bytes as JSON than the {factory.max_task_bytes} of dlq_max_task_bytes"
+        name = request.adapter or "workflow"
+        task = new_task(name, now=now, namespace=context.namespace, task_id=task_id, context=payload, template=name)
+        return evolve(
+            task,
+            context_types=types,
+            notes=Json.of(notes) if notes else EMPTY,
+            adapter=request.adapter,
+            work_id=factory.with_usable_id(request).task_id,
+            queue=request.queue,
+            repos=request.readable_repos(),
+            retry_policy=None if request.retry_policy is None else str(request.retry_policy),
+            max_retries=request.max_retries,
+        )
+
+    def _request_of(self, letter: DeadLetter) -> LetterRequest:
+        return LetterRequest(
+            letter.task_id,
+            letter.task,
+            letter.repos,
+            metadata=self._context.letter_factory.encryption.readable_labels(letter.labels).value,
+            queue=letter.queue,
+            adapter=letter.adapter,
+            payload_types=letter.payload_types,
+        )
+
+
+# ----------------------------------------------------------------------------------------------------
+# Calls of functions that are tracked: like other calls, and each is a lifecycle task while it runs.
+
+T = TypeVar("T")
+
+
+class TrackedCall(Call):
+    """A call that is tracked: a letter of it has its task."""
+
+    __slots__ = ("tracked",)
+    tracked: TaskRun | None
+
+    def request(self, repos: Any = None) -> LetterRequest:
+        request = super().request(repos)
+        tracked = getattr(self, "tracked", None)
+        return request if tracked is None else tracked.with_snapshot(request)
+
+    @property
+    def is_late(self) -> bool:
+        tracked = getattr(self, "tracked", None)
+        return tracked is not None and tracked.lost
+
+
+class TrackedCalls:
+    """The calls of one function that is tracked."""
+
+    def __init__(self, calls: Calls, workflow: FunctionWorkflow, lifecycle: Callable[[], Lifecycle | None]) -> None:
+        self._calls, self._workflow, self._lifecycle = calls, workflow, lifecycle
+
+    def guard(self) -> Callable[..., Any]:
+        """A function that does the same."""
+        if is_async(self._workflow.function):
+
+            @functools.wraps(self._workflow.function)
+            async def call_workflow(*args: Any, **kwargs: Any) -> Any:
+                return await self._run(args, kwargs)
+
+            return mark_decorated(call_workflow)
+
+        @functools.wraps(self._workflow.function)
+        def call_sync_workflow(*args: Any, **kwargs: Any) -> Any:
+            return self._run_sync(args, kwargs)
+
+        return mark_decorated(call_sync_workflow)
+
+    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call, lifecycle = TrackedCall(self._workflow, args, kwargs), self._lifecycle()
+        with self._calls.as_attempt(call) as attempt:
+            work = partial(self._calls.run, call, self._workflow.function, args, kwargs, attempt)
+            if lifecycle is None:  # no letters are kept, and no tasks
+                return await work()
+            call.tracked = await lifecycle.tracking.begin(call.request())
+            return None if call.tracked is None else await self._see_through(call.tracked, work())
+
+    async def _see_through(self, run: TaskRun, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            with run.inside():
+                answer = await work
+        except BaseException as error:
+            if (end := self._end(run, error)) is not None:
+                await end()
+            raise
+        await self._end_of_answer(run, answer)()
+        return answer
+
+    def _run_sync(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call, lifecycle = TrackedCall(self._workflow, args, kwargs), self._lifecycle()
+        with self._calls.as_attempt(call) as attempt:
+            work = partial(self._calls.run_sync, call, self._workflow.function, args, kwargs, attempt)
+            if lifecycle is None:
+                return work()
+            try:
+                run = call.tracked = self._wait(partial(lifecycle.tracking.begin, call.request()))
+            except InsideEventLoop:
+                log.warning("%s is not tracked: it is called where an event loop is running", self._workflow.name)
+                return work()
+            if run is None:  # it was done before, and only its letter did not know
+                return None
+            try:
+                with run.inside():
+                    answer = work()
+            except BaseException as error:
+                if (end := self._end(run, error)) is not None:
+                    self._wait(end)
+                raise
+            if inspect.iscoroutine(answer):  # such as of a decorator around an async function: the work comes later
+                return self._see_through(run, answer)
+            self._wait(self._end_of_answer(run, answer))
+            return answer
+
+    def _wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return current_sync_loop().run(work(), name=f"the tracking of {self._workflow.name!r}")
+
+    def _end(self, run: TaskRun, error: BaseException) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """What is written of a run that raised; None where nothing is: it is given back, or the process ends."""
+        if not is_interruption(error) or self._workflow.options.on_cancel == "capture":
+            return partial(run.fail, error)
+        return run.cancel if isinstance(error, asyncio.CancelledError) and live_attempt() is None else None
+
+    def _end_of_answer(self, run: TaskRun, answer: Any) -> Callable[[], Coroutine[Any, Any, None]]:
+        failure = failure_in_result(answer) if self._workflow.has_task else None
+        return run.succeed if failure is None else partial(run.fail, failure)
