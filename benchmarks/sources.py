@@ -25,8 +25,8 @@ from opensearchpy import AsyncOpenSearch
 
 from mahavishnu.cli.app import run
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.ledger import Ledger
-from mahavishnu.core.queue.letter_lines import letter_as_line
+from mahavishnu.letters.ledger import Ledger
+from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter, FailedTask, evolve
 from mahavishnu.model.letter_parts import Tallies

@@ -14,7 +14,7 @@ from mahavishnu.bulk.run_store import READ, RunStore
 from mahavishnu.bulk.runner import Runner
 from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.editing import require_clear_patch
+from mahavishnu.letters.verbs import require_clear_patch
 from mahavishnu.model import bulk_rules
 from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable

@@ -9,9 +9,8 @@ from typing import Any
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.editing import edit_letter
 from mahavishnu.engine.moves import isolate_letter
-from mahavishnu.engine.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb
+from mahavishnu.letters.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, edit_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError

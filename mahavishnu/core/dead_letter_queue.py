@@ -15,15 +15,17 @@ from mahavishnu.audit.service import AuditLog
 from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.waiting_room import WAITING
-from mahavishnu.core.queue import reads, services
+from mahavishnu.core.queue import services
 from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.core.queue.health import store_health
-from mahavishnu.core.queue.ledger import Ledger
-from mahavishnu.core.queue.operations import LetterOperations
-from mahavishnu.core.queue.reads import LetterList
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
+from mahavishnu.letters import reads
+from mahavishnu.letters.ledger import Ledger
+from mahavishnu.letters.reads import LetterList
+from mahavishnu.letters.rules import BY_RULE
+from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.backoff import Backoff
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchLetter, QueueFull
@@ -35,7 +37,6 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCate
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeue_rules import BY_RULE
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.workers.breaker import Breakers

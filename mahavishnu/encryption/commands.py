@@ -10,10 +10,10 @@ import typer
 
 from mahavishnu.cli.client import Connection, task_path
 from mahavishnu.cli.command import command
-from mahavishnu.cli.commands.letters import Namespace, Queue, Task
-from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Reason
 from mahavishnu.cli.output import AsJson, ExitCode, NotFound, count_of, print_block, print_json, print_line
+from mahavishnu.letters.commands import Namespace, Queue, Task
+from mahavishnu.letters.view import NearLetters
 
 _LISTED = 20  # records that are named
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchTask, StoreUnavailable
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.kinds import LETTERS

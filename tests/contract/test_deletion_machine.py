@@ -25,8 +25,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from mahavishnu.capture.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter

@@ -22,10 +22,10 @@ from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.groups import Groups
 from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.named_queues import NamedQueues
-from mahavishnu.core.queue.operations import LetterOperations
-from mahavishnu.core.queue.requeue import Requeues
-from mahavishnu.core.queue.transfer import Transfer
 from mahavishnu.core.queue.trends import Trends
+from mahavishnu.letters.requeue import Requeues
+from mahavishnu.letters.service import LetterOperations
+from mahavishnu.letters.transfer import Transfer
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views
 from mahavishnu.tasks.service import Lifecycle

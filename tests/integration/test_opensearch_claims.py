@@ -11,8 +11,8 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import LostLease
-from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
 

@@ -14,9 +14,6 @@ from mahavishnu.api.pages import (
     archived_tasks,
     group,
     groups,
-    letter,
-    letters,
-    namespaces,
     overview,
     plugins,
     queues,
@@ -28,6 +25,9 @@ from mahavishnu.api.pages import (
 )
 from mahavishnu.audit import page as audit
 from mahavishnu.console import static
+from mahavishnu.letters import page as letter
+from mahavishnu.letters import page as letters
+from mahavishnu.letters import page as namespaces
 from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers
 

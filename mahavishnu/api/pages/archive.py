@@ -13,7 +13,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.history import Step, steps_of
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
@@ -26,6 +25,7 @@ from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, req
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
+from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus

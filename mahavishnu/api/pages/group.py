@@ -22,10 +22,10 @@ from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form
 from mahavishnu.console.frame import Said
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.commonalities import GroupCommonalities
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id, etag
 from mahavishnu.http.routing import Depends, Router
+from mahavishnu.letters.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.group import RULE, GroupState, GroupView

@@ -8,8 +8,8 @@ from __future__ import annotations
 from mahavishnu.engine.rooms import Routes
 
 ROUTES = (
-    Routes("dlq", "mahavishnu.api.routes.letters"),
-    Routes("dlq", "mahavishnu.api.routes.contrasts"),
+    Routes("dlq", "mahavishnu.letters.routes"),
+    Routes("dlq", "mahavishnu.letters.routes"),
     Routes("dlq", "mahavishnu.encryption.routes"),
     Routes("query", "mahavishnu.search.routes"),
     Routes("views", "mahavishnu.search.routes"),

@@ -12,8 +12,6 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.commands.transfer import output_file
-from mahavishnu.cli.letter_view import letter_block
 from mahavishnu.cli.namespaces import namespace_column
 from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, session_of
 from mahavishnu.cli.output import (
@@ -27,6 +25,8 @@ from mahavishnu.cli.output import (
     print_table,
     when,
 )
+from mahavishnu.letters.transfer_commands import output_file
+from mahavishnu.letters.view import letter_block
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.tasks.commands import print_task
 

@@ -9,8 +9,8 @@ import typer
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.commands.letters import print_reasons
 from mahavishnu.cli.output import AsJson, NotFound, print_line, print_table
+from mahavishnu.letters.commands import print_reasons
 
 _MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
 

@@ -10,11 +10,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.commands.letter_actions import Create, Patch, Sets
-from mahavishnu.cli.commands.letters import Apply, assess_again
 from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
-from mahavishnu.cli.commonality_view import ask_for, print_commonalities
-from mahavishnu.cli.letter_view import error_text, place_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_group
 from mahavishnu.cli.namespaces import namespace_column
@@ -32,6 +28,9 @@ from mahavishnu.cli.output import (
     print_table,
     when,
 )
+from mahavishnu.letters.action_commands import Create, Patch, Sets
+from mahavishnu.letters.commands import Apply, assess_again
+from mahavishnu.letters.view import ask_for, error_text, place_of, print_commonalities
 from mahavishnu.model.errors import InvalidInput
 
 Fingerprint: TypeAlias = Annotated[

@@ -11,7 +11,6 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
-from mahavishnu.cli.letter_view import error_of, open_circuits
 from mahavishnu.cli.merge_patch import PatchFor, common_types
 from mahavishnu.cli.names import resolve_run
 from mahavishnu.cli.options import Every, Limit, Yes, confirm
@@ -36,6 +35,7 @@ from mahavishnu.cli.run_view import (
     print_runs,
     resume_percent,
 )
+from mahavishnu.letters.view import error_of, open_circuits
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import NO_ADAPTER

@@ -13,8 +13,8 @@ import typer
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
-from mahavishnu.cli.letter_view import error_of, state_of
 from mahavishnu.cli.output import AsJson, escape_controls, moment, print_json, print_line, short
+from mahavishnu.letters.view import error_of, state_of
 from mahavishnu.model.clock import SystemClock
 
 ROWS = 20

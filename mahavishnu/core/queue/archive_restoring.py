@@ -11,8 +11,8 @@ from typing import Any
 
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, read_case
-from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.tombstones import is_folded

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.classify.fingerprint import title
-from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.model.group import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from mahavishnu.classify.assess import Assessor
-from mahavishnu.core.queue import reads
 from mahavishnu.core.queue.group_counts import (
     GroupCount,
     GroupCounts,
@@ -24,6 +23,7 @@ from mahavishnu.core.queue.group_counts import (
 from mahavishnu.core.queue.group_records import GroupRecords, derive_state
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.letters import reads
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
 from mahavishnu.model.events import EventName
@@ -47,7 +47,7 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cursor, write_one
 
 if TYPE_CHECKING:
-    from mahavishnu.core.queue.commonalities import GroupCommonalities
+    from mahavishnu.letters.commonalities import GroupCommonalities
 
 log = logging.getLogger(__name__)
 GroupSort = Literal["count", "last_seen", "growth"]
@@ -172,7 +172,7 @@ class Groups:
 
     async def commonalities(self, fingerprint: str, *, sample: int = reads.SAMPLE) -> GroupCommonalities:
         """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""
-        from mahavishnu.core.queue.commonalities import group_commonalities
+        from mahavishnu.letters.commonalities import group_commonalities
 
         return await group_commonalities(self._context, fingerprint, sample)
 

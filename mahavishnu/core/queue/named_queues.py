@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.queue_definitions import QueueDefinitions
 from mahavishnu.core.queue.queue_intake import QueueIntake
 from mahavishnu.core.queue.queue_letters import QueueLetters, log
@@ -20,6 +19,7 @@ from mahavishnu.core.queue.queue_work import QueueWork
 from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query

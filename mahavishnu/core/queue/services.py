@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
-    from mahavishnu.core.queue.requeue import Requeues
     from mahavishnu.core.queue.telemetry import Telemetry
-    from mahavishnu.core.queue.transfer import Transfer
     from mahavishnu.core.queue.trends import Trends
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.http.replies import Replies
+    from mahavishnu.letters.requeue import Requeues
+    from mahavishnu.letters.transfer import Transfer
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
     from mahavishnu.tasks.service import Lifecycle
@@ -101,14 +101,14 @@ def make_trends(context: QueueContext) -> Trends:
 
 def make_requeues(context: QueueContext) -> Requeues:
     """The service that sends work back, for a person or by the rule."""
-    from mahavishnu.core.queue.requeue import Requeues
+    from mahavishnu.letters.requeue import Requeues
 
     return Requeues(context)
 
 
 def make_transfer(context: QueueContext) -> Transfer:
     """Export and import of letters."""
-    from mahavishnu.core.queue.transfer import Transfer
+    from mahavishnu.letters.transfer import Transfer
 
     return Transfer(context)
 
@@ -215,7 +215,7 @@ def make_workers(context: QueueContext) -> Workers:
 
 async def archive_old(dlq: DeadLetterQueue) -> None:
     """What retention does now and then, for letters and for the items of each named queue, also of a deleted one."""
-    from mahavishnu.core.queue.ledger import Ledger
+    from mahavishnu.letters.ledger import Ledger
     from mahavishnu.model.queues import items_namespace
     from mahavishnu.stores.base import is_home_away
 
@@ -238,7 +238,7 @@ async def add_up_closed(context: QueueContext) -> None:
 
     Half of the time is for others.
     """
-    from mahavishnu.core.queue.ledger import MANY_CLOSED, Ledger
+    from mahavishnu.letters.ledger import MANY_CLOSED, Ledger
 
     clock, began = context.clock, context.clock.monotonic()
     while await Ledger(context).fold_closed() >= MANY_CLOSED:
@@ -249,7 +249,7 @@ async def add_up_closed(context: QueueContext) -> None:
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
     from mahavishnu.core.queue.deletion import Deletion
-    from mahavishnu.core.queue.ledger import Ledger
+    from mahavishnu.letters.ledger import Ledger
     from mahavishnu.tasks.stuck import StalenessCycle
     from mahavishnu.workers.background import PeriodicTask
     from mahavishnu.workers.processing import Processing, not_ours

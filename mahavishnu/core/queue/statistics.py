@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.core.queue.health import store_health
-from mahavishnu.core.queue.ledger import WITH_NUMBERS, Ledger
+from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cell, Tally

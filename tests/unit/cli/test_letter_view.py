@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.cli import output as times
-from mahavishnu.cli.letter_view import _next, _retries, _run_by, place_of, state_of
+from mahavishnu.letters.view import _next, _retries, _run_by, place_of, state_of
 from tests.unit.letters import NOON
 
 

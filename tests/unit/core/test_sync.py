@@ -18,10 +18,10 @@ import pytest
 from mahavishnu.core import sync
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.queue.operations import LetterOperations
 from mahavishnu.core.sync import SyncQueue, SyncService
 from mahavishnu.engine import store_session
 from mahavishnu.engine.store_session import UsedElsewhere
+from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.errors import (
     InsideEventLoop,
     MahavishnuError,

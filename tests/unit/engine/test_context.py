@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
+from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.domain_events import EventRules
-from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.model.retention import RetentionRules
 
 

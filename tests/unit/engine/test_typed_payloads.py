@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.engine.verbs import Edit, apply_edit
+from mahavishnu.letters.verbs import Edit, apply_edit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahavishnu.model.commonalities import DIFFERS, ENOUGH, Facts, facts_of, find_commonalities, find_contrasts
+from mahavishnu.letters.commonalities import DIFFERS, ENOUGH, Facts, facts_of, find_commonalities, find_contrasts
 from mahavishnu.model.json_value import Json
 from mahavishnu.testing import make_letter
 

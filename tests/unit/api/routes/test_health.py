@@ -10,8 +10,8 @@ import pytest
 
 from mahavishnu.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.engine.letters import VisibleLetters
+from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS

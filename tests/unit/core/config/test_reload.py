@@ -13,7 +13,7 @@ from mahavishnu.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.context import Limits
-from mahavishnu.model.requeue_rules import RequeueRules
+from mahavishnu.letters.rules import RequeueRules
 from tests.unit.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
 
 Write = Callable[[str], None]

@@ -14,7 +14,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_reads import ArchivedLine
-from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,

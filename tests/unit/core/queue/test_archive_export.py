@@ -12,7 +12,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_export import EXPORT_STEPS
-from mahavishnu.core.queue.letter_lines import parse_letter
+from mahavishnu.letters.transfer import parse_letter
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind

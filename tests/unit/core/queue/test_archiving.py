@@ -15,7 +15,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.core.queue.archive_reads import read_case
-from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query

@@ -11,7 +11,7 @@ import pytest
 
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.retention import RetentionRules

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue.letter_lines import letter_as_line
 from mahavishnu.engine.letters import VisibleLetters, without_deleted
+from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.model import tombstones
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.ledger import Ledger
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import tombstones
 from mahavishnu.model.errors import LetterBusy, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve

@@ -12,10 +12,10 @@ import pytest
 from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.core.dead_letter_queue import DeadLetterStatus
+from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.model.requeue_rules import RequeueRules
 from mahavishnu.stores.kinds import LETTERS, WORKERS
 from tests.unit.queues import (
     NETWORK,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.letters.rules import BY_RULE, RequeueRules
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Source, SourceKind
-from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults
 from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until

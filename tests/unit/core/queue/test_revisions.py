@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.engine.verbs import Edit, apply_edit
+from mahavishnu.letters.verbs import Edit, apply_edit
 from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve

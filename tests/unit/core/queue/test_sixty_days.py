@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.queue.ledger import Ledger
 from mahavishnu.core.queue.services import archive_old
+from mahavishnu.letters.ledger import Ledger
 from tests.unit.queues import House
 
 DAYS, A_DAY, FAIL = 60, 12, 3

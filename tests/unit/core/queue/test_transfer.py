@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
-from mahavishnu.core.queue.letter_lines import Document, letter_as_line, parse_letter
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.letters.transfer import Document, letter_as_line, parse_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from mahavishnu.cli.client import Connection
 from mahavishnu.cli.output import (
     TEXT,
+    NotFound,
     brief,
     escape_controls,
     for_people,
@@ -17,11 +21,74 @@ from mahavishnu.cli.output import (
     moment,
     print_block,
     print_line,
+    print_notice,
     print_table,
     when,
 )
+from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
 from mahavishnu.model.queues import has_items
+
+# ----------------------------------------------------------------------------------------------------
+# What letters have in common, and what one lacks, as people read it.
+
+_WORDS = {"present": "any value", "missing": "none"}
+
+
+async def ask_for(api: Connection, path: str, place: Mapping[str, str | None] | None = None) -> Any:
+    """The answer, or None where there is none now, which is said: the rest was shown."""
+    try:
+        return await api.get(path, place)
+    except MahavishnuError as problem:
+        print_notice(f"what it has in common with others is not known: {problem}")
+        return None
+
+
+def print_commonalities(found: Mapping[str, Any] | None) -> None:
+    """What letters of a group have in common, if anything is known."""
+    if not found or not found["items"]:
+        return
+    mine, others = found["sampled"], found["others_sampled"]
+    rows = [
+        (
+            each["name"],
+            _WORDS.get(each["kind"]) or json.dumps(each["value"], ensure_ascii=False),
+            f"{each['letters']} of {mine}",
+            f"{100 * each['others'] / others:.0f} %",
+        )
+        for each in found["items"]
+    ]
+    print_line("")
+    print_table(("in common", "value", "here", "others"), rows, empty="", texts=("in common", "value"))
+    adapters = ", ".join(found["adapters"])
+    here, there = _part(mine, found["letters"]), _part(others, found["others"])
+    print_line(f"looked at: {here} of the group, {there} others of {adapters}")
+
+
+def print_contrasts(found: Mapping[str, Any] | None) -> None:
+    """What a letter lacks, if anything is known."""
+    if not found or not found["items"]:
+        return
+    rows = [
+        (
+            each["name"],
+            "none" if each["is_missing"] else json.dumps(each["value"], ensure_ascii=False),
+            ", ".join(f"{json.dumps(value, ensure_ascii=False)} ({count})" for value, count in each["usual"]) or "any",
+            f"{each['succeeded']} of {found['sampled']}",
+        )
+        for each in found["items"]
+    ]
+    print_line("")
+    columns = ("unlike those that succeeded", "here", "there", "have it")
+    print_table(columns, rows, empty="", texts=columns[:3])
+    print_line(f"looked at: {_part(found['sampled'], found['succeeded'])} letters of {found['adapter']} that succeeded")
+
+
+def _part(sampled: int, total: int) -> str:
+    return f"all {total}" if sampled >= total else f"the newest {sampled} of {total}"
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
@@ -304,3 +371,59 @@ def difference(changes: Sequence[Mapping[str, Any]]) -> None:
 def _side(change: Mapping[str, Any], side: str) -> Any:
     """As JSON, so that a text and a number are told apart; a dash where there is nothing."""
     return json.dumps(change[side], ensure_ascii=False) if side in change else None
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which letter may be meant by a task's id that there is none of.
+
+_LOOKED_AT = 2000  # of the newest letters
+_NAMED = 3
+
+
+class NearLetters:
+    """Looks for letters whose ids are near to those that were asked for."""
+
+    def __init__(self, api: Connection) -> None:
+        self._api = api
+        self._newest: list[str] | None = None
+
+    async def explain(self, missing: NotFound, task: str, place: Mapping[str, Any]) -> NotFound:
+        """The same error with what may have been meant: the task elsewhere, or others of a name like it."""
+        hint = ""
+        with suppress(MahavishnuError):  # it is said that there is none, whatever becomes of this
+            hint = await self._elsewhere(task, place) or await self._near(task)
+        return NotFound(f"{missing}; {hint}") if hint else missing
+
+    async def _elsewhere(self, task: str, place: Mapping[str, Any]) -> str:
+        """Where else the task has a letter."""
+        seen: set[str] = set()
+        for where in ({}, {"namespace": "*"}):  # first in the namespace that was asked for
+            found: list[str] = []
+            for letter in await self._api.list("/dlq", {"task_id": [task], **where}, _NAMED):
+                if letter["entry_id"] in seen:
+                    continue
+                seen.add(letter["entry_id"])
+                words = [f"--namespace {letter['namespace']}"] if where else []
+                words += [f"--queue {letter['queue']}"] if letter["queue"] != (place.get("queue") or "default") else []
+                found += [" ".join(words)] if words else []
+            if found:
+                return f"there is one with {' or '.join(dict.fromkeys(found))}"
+        return ""
+
+    async def _near(self, task: str) -> str:
+        if self._newest is None:
+            found = await self._api.list("/dlq", {}, _LOOKED_AT)
+            self._newest = list(dict.fromkeys(str(each["task_id"]) for each in found))
+        near = [] if task in self._newest else near_names(task, self._newest)  # it may be there, and not open
+        return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def near_names(given: str, known: list[str]) -> list[str]:
+    """The names that begin so or contain it, else those that are spelt like it.
+
+    >>> near_names("order_1", ["order_10", "order_11", "mail"]), near_names("oder_10", ["order_10", "mail"])
+    (['order_10', 'order_11'], ['order_10'])
+    """
+    inside = [name for name in known if given and given in name]
+    inside.sort(key=lambda name: not name.startswith(given))
+    return inside[:_NAMED] or difflib.get_close_matches(given, known, _NAMED, cutoff=0.75)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mahavishnu.capture.dependencies import blocked_by, refuse_circle
-from mahavishnu.core.queue import reads
-from mahavishnu.core.queue.restoring import EditPreview, changes_back_to
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.editing import edit_letter, reveal_letter
 from mahavishnu.engine.moves import Act, BulkResult, bulk_summary, move_many
-from mahavishnu.engine.verbs import (
+from mahavishnu.letters import reads
+from mahavishnu.letters.verbs import (
     ARCHIVE,
     CANCEL,
     FAIL,
@@ -24,12 +22,14 @@ from mahavishnu.engine.verbs import (
     RESURRECT,
     Edit,
     Verb,
+    edit_letter,
+    reveal_letter,
 )
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
-from mahavishnu.model.json_value import difference
+from mahavishnu.model.json_value import Difference, difference, same_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.namespaces import acting_namespace
@@ -39,7 +39,58 @@ from mahavishnu.stores.base import Cursor, Page, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
 if TYPE_CHECKING:
-    from mahavishnu.core.queue.commonalities import LetterContrasts
+    from mahavishnu.letters.commonalities import LetterContrasts
+
+
+# ----------------------------------------------------------------------------------------------------
+# Edits before they are made: what one would do, and the one that brings a revision back.
+
+
+@dataclass(frozen=True, slots=True)
+class EditPreview:
+    """What an edit would do: the fields that people may change as they are and as they would be, and where they differ.
+
+    `refused` says why it could not be done now; `after` is None then.
+    """
+
+    before: dict[str, Any]
+    after: dict[str, Any] | None
+    diff: list[Difference]
+    refused: str | None = None
+
+
+def changes_back_to(letter: DeadLetter, revisions: Sequence[Revision], number: int | None) -> dict[str, Any]:
+    """The edit that makes the letter what it was as this revision, the last one if None is given.
+
+    Raises InvalidInput where there is no such revision, or nothing differs from it.
+    """
+    if not revisions:
+        raise InvalidInput(f"letter {letter.key!r} was never edited: there is nothing to go back to")
+    known = {each.number: each for each in revisions}
+    wanted = max(known) if number is None else number
+    if type(wanted) is not int or wanted not in known:
+        numbers = f"{min(known)} to {max(known)}" if len(known) > 1 else str(min(known))
+        raise InvalidInput(f"letter {letter.key!r} has no revision {wanted!r:.80}, but {numbers}")
+    now, then = _editable(Revision.of(letter)), _editable(known[wanted])
+    then["max_retries"] = max(then["max_retries"], letter.retry_count)  # those that were used up cannot be given back
+    changes = {name: value for name, value in then.items() if not same_json(value, now[name])}
+    if changes.get("adapter", "") is None:  # the revision is from before letters named their adapter
+        del changes["adapter"]
+    if not changes:
+        raise InvalidInput(f"letter {letter.key!r} is what revision {wanted} says already")
+    if "task" in changes or "payload_types" in changes:  # they belong together
+        changes |= {"task": then["task"], "payload_types": then["payload_types"]}
+    return changes
+
+
+def _editable(revision: Revision) -> dict[str, Any]:
+    """What comes back of a revision, by its documented names: all but a date that is over."""
+    content = {"payload_types": {}, **revision.content()}
+    del content["next_retry_at"]
+    return content
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 class LetterOperations:
@@ -85,7 +136,7 @@ class LetterOperations:
         self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = reads.SAMPLE
     ) -> LetterContrasts:
         """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
-        from mahavishnu.core.queue.commonalities import letter_contrasts
+        from mahavishnu.letters.commonalities import letter_contrasts
 
         letter = await reads.require_payload(self._context, task_id, namespace, queue)
         found = await letter_contrasts(self._context, letter, sample)

@@ -9,30 +9,78 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.history import Step, state_now, steps_of
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form, read_json
-from mahavishnu.console.frame import Said, letter_path, letter_query
+from mahavishnu.console.frame import Link, Number, Said, letter_path, letter_query
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.commonalities import LetterContrasts
-from mahavishnu.core.queue.restoring import EditPreview
-from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.responses import ScopeQuery, decode_id, etag
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.middleware import namespace_prefix
+from mahavishnu.http.responses import ScopeQuery, as_query, decode_id, etag
 from mahavishnu.http.routing import Depends, Router
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, PermissionDenied, StoreError
+from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.schemas import LetterQuery
+from mahavishnu.letters.commonalities import LetterContrasts
+from mahavishnu.letters.routes import PAGE_BYTES, SORTS
+from mahavishnu.letters.service import EditPreview
+from mahavishnu.letters.timeline import Step, state_now, steps_of
+from mahavishnu.model.errors import (
+    InvalidInput,
+    InvalidQuery,
+    MahavishnuError,
+    NoSuchLetter,
+    PermissionDenied,
+    StoreError,
+)
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
+from mahavishnu.search.rules import SavedView
+from mahavishnu.search.service import LetterCount, NamespaceCount
+from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision
+
+# ----------------------------------------------------------------------------------------------------
+# The namespaces of the store: which are there, and the way to each.
+
+router = Router(tag="namespace_pages", documented=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacesView:
+    """The namespaces; `home` is the one that the server is for."""
+
+    namespaces: Sequence[NamespaceCount]
+    home: str
+
+    def place(self, name: str) -> str | None:
+        """Where its pages are, from those of the server's own; None where no address can name it."""
+        prefix = namespace_prefix(name)
+        return "" if name == self.home else prefix and f"{prefix}/"
+
+
+@router.get("/namespaces")
+async def namespaces_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
+    """All that are seen, with how many letters are open."""
+    console = console_of(request)
+    found = await console.read(request, dlq, _read)
+    return await show(request, "namespaces.html", NamespacesView(found.value, console.namespace), recent=found)
+
+
+async def _read(dlq: DeadLetterQueue) -> Sequence[NamespaceCount]:
+    return await dlq.search.namespaces()
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
@@ -45,7 +93,6 @@ VERBS: Mapping[str, str] = {
 }
 MOST_SIBLINGS, MOST_ENTRIES, ROWS = 5, 50, 3
 LARGEST_FORM = 100_000  # characters of JSON that are edited as a whole
-router = Router(tag="letter", documented=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,3 +371,112 @@ def _address(request: Request, letter: DeadLetter) -> str:
 
 def _scope(where: ScopeQuery) -> Any:
     return {**where.arguments}
+
+
+# ----------------------------------------------------------------------------------------------------
+# The list of letters: a query, the rows that it means, and what can be done with all of them.
+
+ViewSaver = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
+OPEN = "is:open"
+VIEWS = (
+    ("Open", OPEN),
+    ("Wait for a person", "is:open -has:due"),
+    ("Retried by themselves", "status:pending has:due"),
+    ("Running", "status:retrying"),
+    ("Closed", "is:closed"),
+    ("All", ""),
+)
+
+
+async def count_open(dlq: DeadLetterQueue) -> Number:
+    """How many letters are open."""
+    counted = await dlq.search.count(dlq.search.query(OPEN))
+    return Number(counted.number, least=counted.degraded is not None)
+
+
+LINK = Link("letters", "Letters", "Now", first=True, key="l", number=count_open)
+
+
+@dataclass(frozen=True, slots=True)
+class LettersView:
+    """One page of letters; `problem` says what is wrong with the query, and nothing is listed then."""
+
+    q: str
+    params: LetterQuery
+    page: Page[DeadLetter] | None = None
+    count: LetterCount | None = None
+    problem: str | None = None
+    saved: Sequence[SavedView] = ()
+
+    @property
+    def headline(self) -> str:
+        """What is listed."""
+        return next((name for name, text in VIEWS if text == self.q), "Letters") if self.is_view else "Letters"
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is one of the views above the list, and no query of somebody's own."""
+        return self.q in [text for _, text in VIEWS] and not self.others
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """The filters beside the text of the query."""
+        given = self.params.model_dump(mode="json", exclude_defaults=True)
+        return {name: value for name, value in given.items() if name not in ("q", "cursor", "limit", "sort", "offset")}
+
+    def url(self, **changes: Any) -> str:
+        """This list with other parameters; None leaves one out."""
+        wanted = {"q": self.q, **self.others, "sort": self.params.sort, "limit": self.params.limit, **changes}
+        if wanted["sort"] == "newest":
+            del wanted["sort"]
+        if wanted["limit"] == LetterQuery.model_fields["limit"].default:
+            del wanted["limit"]
+        return f"letters?{urlencode({name: value for name, value in wanted.items() if value is not None}, doseq=True)}"
+
+    def without(self, name: str) -> str:
+        """This list without one of the filters beside the text."""
+        return self.url(**{name: None})
+
+
+@router.get("/letters")
+async def letters_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Parameters()]
+) -> Response:
+    """Letters that a query means; the open ones if there is none."""
+    named = params.model_dump(exclude_defaults=True)
+    only_paging = not {*named} - {"cursor", "limit", "sort", "offset"}
+    q = params.q if params.q is not None else (OPEN if only_paging and "q" not in request.query_params else "")
+    try:
+        query = as_query(
+            params.model_copy(update={"q": q}), dlq.clock.now(), limit=params.limit, sort=SORTS[params.sort]
+        )
+        after = None if params.cursor is None else Cursor.parse(params.cursor)
+
+        async def read() -> LettersView:
+            page, count, saved = await asyncio.gather(
+                dlq.letters.find(query, after, most_bytes=PAGE_BYTES, payloads=False),
+                dlq.search.count(query),
+                read_or_none(dlq.views.list()),
+            )
+            return LettersView(q, params, page, count, None, saved or ())
+
+        found = await console_of(request).share(request, dlq, "letters", read, q, params.model_dump_json())
+    except InvalidQuery as problem:
+        saved = await read_or_none(dlq.views.list()) or ()
+        return await show(request, "letters.html", LettersView(q, params, None, None, str(problem), saved), status=422)
+    return await show(request, "letters.html", found.value, recent=found)
+
+
+@router.post("/letters/views")
+async def save_view(
+    request: Request, dlq: OwnQueue, actor: ViewSaver, form: Annotated[Form, Depends(read_form)]
+) -> Response:
+    """Save a query under a name, for everybody; or delete the view of that name."""
+    name, text, by = form.text("name").strip(), form.text("q"), acting_name(actor, None)
+    if form.text("act") == "delete":
+        await dlq.views.delete(name, by=by)
+        said = f"The view {name} is deleted."
+    else:
+        await dlq.views.save(name, text, by=by, sort=form.text("sort") or "newest")
+        said = f"Saved as {name}, for everybody."
+    return console_of(request).go(request, f"letters?{urlencode({'q': text})}", Said(said))

@@ -9,13 +9,13 @@ from mahavishnu.audit.service import AuditRecord
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
+from mahavishnu.letters.rules import BY_RULE, RequeueRules
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.requeue_rules import BY_RULE, RequeueRules
 from mahavishnu.stores.base import update_with_retry
 from mahavishnu.workers.breaker import CircuitState, circuit_name
 

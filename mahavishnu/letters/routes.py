@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -47,14 +48,73 @@ from mahavishnu.http.schemas import (
     ReasonLine,
     RequeueRequest,
     RequeueResult,
+    ResponseModel,
     RestoreRequest,
     RetryResult,
     Revision,
+    fields_of,
 )
+from mahavishnu.letters import commonalities
+from mahavishnu.letters import commonalities as services
+from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.stores.base import Cursor
+
+# ----------------------------------------------------------------------------------------------------
+# What is answered about what letters have in common, and what one lacks.
+
+
+@fields_of(commonalities.Commonality, "kind name letters others query")
+class Commonality(ResponseModel):
+    """Something that so many `letters` of the sample have, and so many `others` of those beside them."""
+
+    value: Any
+
+
+@fields_of(services.GroupCommonalities, "fingerprint letters sampled others others_sampled too_large degraded")
+class CommonalityList(ResponseModel):
+    """Of `letters` and of `others` the newest `sampled` and `others_sampled` were looked at."""
+
+    adapters: list[str]
+    items: list[Commonality]
+
+
+@fields_of(commonalities.Contrast, "name is_missing succeeded")
+class Contrast(ResponseModel):
+    """A value that the letter lacks, or that none of those that succeeded has."""
+
+    value: Any
+    usual: list[Any] = Field(description="The most frequent values of those that succeeded, and how many have each")
+
+
+@fields_of(services.LetterContrasts, "task_id adapter succeeded sampled too_large degraded")
+class ContrastList(ResponseModel):
+    """Of the letters that `succeeded` the newest `sampled` were looked at."""
+
+    items: list[Contrast]
+
+
+# ----------------------------------------------------------------------------------------------------
+# What sets a letter apart from those that succeeded, over HTTP.
+
+contrasts_router = Router(tag="letters")
+
+
+@contrasts_router.get(
+    "/dlq/{task_id}/contrasts",
+    response_model=ContrastList,
+    responses=problem_responses(404),
+    summary="What a letter lacks that letters had that succeeded",
+)
+async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
+    """Letters of its adapter whose work succeeded when it was run again."""
+    found = await dlq.letters.contrasts(decode_id(task_id), sample=sample, **where.arguments)
+    return json_response(to_json(found))
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
@@ -138,7 +198,7 @@ async def import_letters(
 
     One that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
-    from mahavishnu.core.queue.letter_lines import documents_in  # what lists letters does not wait for it
+    from mahavishnu.letters.transfer import documents_in  # what lists letters does not wait for it
 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not kind.endswith("json"):

@@ -11,10 +11,8 @@ import typer
 from mahavishnu.cli.client import Connection, open_connection, run_conversation, task_path
 from mahavishnu.cli.commands import runs
 from mahavishnu.cli.commands.runs import BulkRunOptions
-from mahavishnu.cli.letter_view import difference, state_of
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_filter
-from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Filters, Reason, Session, session_of
 from mahavishnu.cli.output import (
     AsJson,
@@ -27,6 +25,7 @@ from mahavishnu.cli.output import (
     print_line,
     print_notice,
 )
+from mahavishnu.letters.view import NearLetters, difference, state_of
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 

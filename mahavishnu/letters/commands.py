@@ -12,9 +12,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, require_store, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.letter_view import difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.cli.names import resolve_filter
-from mahavishnu.cli.near_letters import NearLetters
 from mahavishnu.cli.options import Every, Filters, Limit, Reason, Yes, confirm, session_of
 from mahavishnu.cli.output import (
     AsJson,
@@ -30,6 +28,7 @@ from mahavishnu.cli.output import (
     print_table,
     when,
 )
+from mahavishnu.letters.view import NearLetters, difference, letter_block, letters_table, open_circuits, state_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Difference
 from mahavishnu.model.json_value import difference as differences
@@ -99,7 +98,7 @@ async def show(
     letter = await _get(api, task, "letter", {"namespace": namespace, "queue": queue})
     if json:
         return letter
-    from mahavishnu.cli.commonality_view import ask_for, print_contrasts
+    from mahavishnu.letters.view import ask_for, print_contrasts
 
     group = None
     if letter["fingerprint"]:
