@@ -13,9 +13,9 @@ from starlette.requests import Request
 from mahavishnu.access.sessions import Session
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.groups.rules import GroupView
 from mahavishnu.http.auth import ANONYMOUS, Actor, Role
 from mahavishnu.model.bulk_run import BulkRun, RunState
-from mahavishnu.model.group import GroupView
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health

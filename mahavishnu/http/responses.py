@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.groups.rules import GroupPage
 from mahavishnu.http.errors import problem
 from mahavishnu.http.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
 from mahavishnu.http.routing import Depends
@@ -23,7 +24,6 @@ from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.clock import SystemClock, instant_text
 from mahavishnu.model.errors import InvalidQuery, StoreError
-from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload

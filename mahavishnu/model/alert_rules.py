@@ -10,9 +10,8 @@ from enum import StrEnum
 from typing import Literal
 from urllib.parse import quote
 
-from mahavishnu.model.attention import Attention, attention_of
+from mahavishnu.groups.rules import Attention, GroupView, attention_of
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.group import GroupView
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule
 
 LONGEST_ALERT_TITLE = 200  # characters

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from mahavishnu.groups.rules import Group, reconcile_groups
 from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome
-from mahavishnu.model.group import Group, reconcile_groups
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter

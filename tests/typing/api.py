@@ -16,13 +16,13 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, Queue
 from mahavishnu.core.dlq_integration import CaptureOutcome
 from mahavishnu.core.queue.trends import HourCounts
 from mahavishnu.engine.moves import BulkResult
+from mahavishnu.groups.rules import GroupPage
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Delay, FailedRetry, intervals
 from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
-from mahavishnu.model.group import GroupPage
 from mahavishnu.model.ids import document_key, new_entry_id, new_token
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter

@@ -12,8 +12,6 @@ from mahavishnu.api.pages import (
     alerts,
     archive,
     archived_tasks,
-    group,
-    groups,
     overview,
     plugins,
     queues,
@@ -25,6 +23,8 @@ from mahavishnu.api.pages import (
 )
 from mahavishnu.audit import page as audit
 from mahavishnu.console import static
+from mahavishnu.groups import page as group
+from mahavishnu.groups import page as groups
 from mahavishnu.letters import page as letter
 from mahavishnu.letters import page as letters
 from mahavishnu.letters import page as namespaces

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.pages.causes import Cause, causes_of
-from mahavishnu.api.pages.group import Fix
 from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
 from mahavishnu.api.routes.runs import RunItemQuery
@@ -21,6 +20,7 @@ from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
 from mahavishnu.console.frame import Said
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.groups.page import Fix
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router

@@ -16,7 +16,7 @@ ROUTES = (
     Routes("trends", "mahavishnu.api.routes.trends"),
     Routes("alerts", "mahavishnu.api.routes.alerts"),
     Routes("runs", "mahavishnu.api.routes.runs"),
-    Routes("groups", "mahavishnu.api.routes.groups"),
+    Routes("groups", "mahavishnu.groups.routes"),
     Routes("claims", "mahavishnu.workers.routes"),
     Routes("queues", "mahavishnu.api.routes.queues"),
     Routes("tasks", "mahavishnu.tasks.routes"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mahavishnu.core.alert_channels import CHANNEL_SECONDS, Channel, Refused, make_channels
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.groups.rules import GroupView
 from mahavishnu.model.alert_rules import (
     CHANNELS,
     GROUP_REASONS,
@@ -45,7 +46,6 @@ from mahavishnu.model.alerts import (
 from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import log_event
-from mahavishnu.model.group import GroupView
 from mahavishnu.model.query import Between, Is, Not, Query, Sort
 from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.source_kinds import ALERTS

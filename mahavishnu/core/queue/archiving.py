@@ -25,9 +25,9 @@ from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.moves import work_on_pages
+from mahavishnu.groups.rules import is_on_hold
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.events import letter_fields, log_event
-from mahavishnu.model.group import is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import AnyOf, Missing, Not, Query
 from mahavishnu.model.retention import (

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
-    from mahavishnu.core.queue.groups import Groups
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.trends import Trends
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
+    from mahavishnu.groups.service import Groups
     from mahavishnu.http.replies import Replies
     from mahavishnu.letters.requeue import Requeues
     from mahavishnu.letters.transfer import Transfer
@@ -66,7 +66,7 @@ def make_intake(context: QueueContext) -> LetterIntake:
 
 def make_groups(context: QueueContext) -> Groups:
     """Groups of letters with the same cause, and what people record about them."""
-    from mahavishnu.core.queue.groups import Groups
+    from mahavishnu.groups.service import Groups
 
     return Groups(context)
 

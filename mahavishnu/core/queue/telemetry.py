@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.meters import BY_COUNT, BY_LIFETIME, METRICS, MetricFamily, Reading
 from mahavishnu.engine.tracing import ManagerTracing
+from mahavishnu.groups.rules import CLOSED
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.events import log_event
-from mahavishnu.model.group import CLOSED
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Missing, Not, Query

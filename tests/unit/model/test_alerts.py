@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mahavishnu.groups.rules import Group, GroupState, GroupView
 from mahavishnu.model.alert_rules import (
     AlertReason,
     AlertRules,
@@ -31,7 +32,6 @@ from mahavishnu.model.alerts import (
     owed_channels,
 )
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.group import Group, GroupState, GroupView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = AlertRules(webhook_url="https://hooks.example", log=True, rules=tuple(AlertReason))

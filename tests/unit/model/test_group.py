@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.group import (
+from mahavishnu.groups.rules import (
     CLOSED,
     MOST_LINKS,
     MOST_NOTES,
@@ -24,6 +23,7 @@ from mahavishnu.model.group import (
     Note,
     group_as_dict,
     growth,
+    growth_warning,
     is_growing,
     is_on_hold,
     is_regression,
@@ -32,7 +32,7 @@ from mahavishnu.model.group import (
     update_group,
     with_derived_state,
 )
-from mahavishnu.model.group_warnings import growth_warning
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing.clock import START
 
 NEW, INVESTIGATING, WAITING, READY, RESOLVED, WONT_FIX = GroupState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.core.queue.alerts import Alerts
-from mahavishnu.core.queue.groups import Groups
+from mahavishnu.groups.service import Groups
 from mahavishnu.model.alert_rules import AlertReason, AlertRules
 from tests.receivers import HttpReceiver
 from tests.unit.api.conftest import ApiHarness

@@ -19,7 +19,8 @@ from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.fingerprint import named_fingerprint
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.group_counts import GroupCounts
+from mahavishnu.groups.counts import GroupCounts
+from mahavishnu.groups.rules import Group, GroupState, GroupView
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
     InvalidInput,
@@ -29,7 +30,6 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.events import EventName
-from mahavishnu.model.group import Group, GroupState, GroupView
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import GROUPS
 from mahavishnu.testing import FaultyStore, make_letter
@@ -197,7 +197,7 @@ async def test_many_letters_of_the_same_instant_have_a_sample_each(
     any_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if one search does not bring them all."""
-    monkeypatch.setattr("mahavishnu.core.queue.group_counts._AT_ONCE", 3)
+    monkeypatch.setattr("mahavishnu.groups.counts._AT_ONCE", 3)
     queue = any_house.queue()
     for cause in "abc":
         await fails(queue, f"cause {cause}", *(f"{cause}{number}" for number in range(4)))
@@ -587,7 +587,7 @@ async def test_nothing_follows_from_a_part_of_the_truth(house: House, monkeypatc
     async def nothing(*_: Any, **__: Any) -> GroupCounts:
         return GroupCounts({}, degraded="the other half is away")
 
-    monkeypatch.setattr("mahavishnu.core.queue.groups.count_groups", nothing)
+    monkeypatch.setattr("mahavishnu.groups.service.count_groups", nothing)
 
     page = await queue.groups.list()
     assert (page.degraded, [view.state for view in page.items]) == ("the other half is away", ["investigating"])

@@ -11,8 +11,8 @@ from typing import Any
 
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.groups.rules import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
-from mahavishnu.model.group import Group, GroupView, Sample, is_growing, is_on_hold
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort

@@ -6,7 +6,7 @@ count can drift. `with_derived_state` is the one rule that combines the two; use
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -396,3 +396,75 @@ def _as_json(value: Any) -> Any:
         case Mapping():
             return dict(value)
     return value
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which groups need a person, and which of them first.
+
+
+class Attention(StrEnum):
+    """Whether somebody has to look at a group now."""
+
+    NEEDED = "needed"  #: letters wait for a person, or it grows, or is back; and nobody has taken it
+    GIVEN = "given"  #: somebody has taken it, or said how far they are
+    BY_ITSELF = "by_itself"  #: its letters are retried by themselves
+    NONE = "none"  #: on hold, closed, or without open letters
+
+
+_ORDER = {each: place for place, each in enumerate(Attention)}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A group, and whether somebody has to look at it; `weight` ranks those that need the same."""
+
+    view: GroupView
+    attention: Attention
+    weight: float
+
+
+def attention_of(view: GroupView) -> Attention:
+    """Whether somebody has to look at this group now."""
+    if view.on_hold or view.group.is_closed or not view.count:
+        return Attention.NONE
+    if view.owner is not None or view.state is not GroupState.NEW:
+        return Attention.GIVEN
+    return Attention.NEEDED if view.for_people or view.growing or view.regression else Attention.BY_ITSELF
+
+
+def rank_needs(views: Iterable[GroupView], now: datetime) -> Sequence[Need]:
+    """The groups that are not done with, those first that nobody has taken; then by age × growth × count."""
+    needs = [Need(view, attention_of(view), _weight(view, now)) for view in views]
+    open_ones = [need for need in needs if need.attention is not Attention.NONE]
+    return sorted(open_ones, key=lambda need: (_ORDER[need.attention], -need.weight, need.view.fingerprint))
+
+
+def _weight(view: GroupView, now: datetime) -> float:
+    begun = view.first_seen or now
+    hours = max(1.0, (now - begun).total_seconds() / 3600)
+    return min(hours, 24.0) * (1.0 + max(0.0, growth(view.last_hour, view.last_day))) * view.count
+
+
+# ----------------------------------------------------------------------------------------------------
+# What people are told about groups that need them: how fast one grows, and that one is back.
+
+LONGEST_CAUSE = 100  # characters of a group's title in a warning
+
+
+def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
+    """The warning that a group grows: how fast, its title, and the command that shows it."""
+    growing = f"grows: {last_hour} letters in the last hour!"
+    return f"WARNING: Group {fingerprint} {growing}{_cause(title)} (mahavishnu group show {fingerprint})"
+
+
+def return_warning(fingerprint: str, title: str = "") -> str:
+    """The warning that a resolved group has new letters.
+
+    >>> return_warning("v1:4be0", "KeyError: <text>")
+    'WARNING: Resolved group v1:4be0 is back! KeyError: <text> (mahavishnu group show v1:4be0)'
+    """
+    return f"WARNING: Resolved group {fingerprint} is back!{_cause(title)} (mahavishnu group show {fingerprint})"
+
+
+def _cause(title: str) -> str:
+    return f" {title if len(title) <= LONGEST_CAUSE else title[: LONGEST_CAUSE - 1] + '…'}" if title else ""

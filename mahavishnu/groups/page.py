@@ -13,22 +13,25 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none
+from mahavishnu.api.pages.overview import needs_of, read_groups, read_or_none
 from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form
-from mahavishnu.console.frame import Said
+from mahavishnu.console.frame import Link, Number, NumberIn, Said
+from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.groups.routes import GroupQuery
+from mahavishnu.groups.rules import RULE, Attention, GroupPage, GroupState, GroupView, attention_of
+from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id, etag
 from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.letters.commonalities import GroupCommonalities
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, PermissionDenied, StoreError
-from mahavishnu.model.group import RULE, GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
@@ -273,3 +276,45 @@ def _day(text: str | None) -> datetime | None:
         return None if text is None else datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
         raise InvalidInput(f"{text!r:.80} is no day; write it as 2026-01-31") from None
+
+
+# ----------------------------------------------------------------------------------------------------
+# The list of groups.
+
+
+def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
+    """How many groups nobody has taken."""
+    page = groups.value
+    if page is None:
+        return None
+    needed = sum(need.attention is Attention.NEEDED for need in groups.derive(needs_of))
+    if needed:
+        return Number(needed, wanted=True, least=page.degraded is not None)
+    return Number(page.total, least=page.degraded is not None)
+
+
+LINK = Link("groups", "Groups", "Now", first=True, key="g", number=NumberIn(read_groups, count_needs))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsView:
+    """One page of groups, as they were asked for."""
+
+    page: GroupPage
+    params: GroupQuery
+
+    def is_wanted(self, place: int) -> bool:
+        """Whether nobody has taken the group at this place."""
+        return attention_of(self.page.items[place]) is Attention.NEEDED
+
+
+@router.get("/groups")
+async def groups_page(
+    request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Parameters()]
+) -> Response:
+    """Groups of letters with one cause each."""
+    here = dlq.in_namespace(params.namespace or dlq.namespace)
+    found = await console_of(request).share(
+        request, here, "groups", lambda: here.groups.list(**params.arguments()), params.model_dump_json()
+    )
+    return await show(request, "groups.html", GroupsView(found.value, params), recent=found)

@@ -8,12 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.group_counts import GroupCounts, count_groups
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model import group as group_rules
-from mahavishnu.model.errors import StoreError, StoreUnavailable
-from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.group import (
+from mahavishnu.groups import rules as group_rules
+from mahavishnu.groups.counts import GroupCounts, count_groups
+from mahavishnu.groups.rules import (
     RULE,
     Group,
     group_as_dict,
@@ -23,6 +21,8 @@ from mahavishnu.model.group import (
     update_group,
     with_derived_state,
 )
+from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import get_one, update_with_retry, write_one, write_with_retry

@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from mahavishnu.classify.assess import Assessor
-from mahavishnu.core.queue.group_counts import (
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.groups.counts import (
     GroupCount,
     GroupCounts,
     count_groups,
@@ -20,25 +22,24 @@ from mahavishnu.core.queue.group_counts import (
     letter_title,
     sample_groups,
 )
-from mahavishnu.core.queue.group_records import GroupRecords, derive_state
-from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.moves import BulkResult, move_many
-from mahavishnu.letters import reads
-from mahavishnu.model import lifecycle
-from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
-from mahavishnu.model.events import EventName
-from mahavishnu.model.group import (
+from mahavishnu.groups.notes import GroupRecords, derive_state
+from mahavishnu.groups.rules import (
     Group,
     GroupPage,
     GroupState,
     GroupView,
     group_as_dict,
     growth,
+    growth_warning,
     is_on_hold,
     is_regression,
+    return_warning,
     update_group,
 )
-from mahavishnu.model.group_warnings import growth_warning, return_warning
+from mahavishnu.letters import reads
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
+from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged

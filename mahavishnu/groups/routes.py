@@ -8,6 +8,7 @@ from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.groups.rules import GroupView
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import decode_id, etag, json_response, page_headers, refuse_if_changed, to_json
@@ -15,7 +16,6 @@ from mahavishnu.http.routing import Depends, Header, Query, Router
 from mahavishnu.http.schemas import Instant, Name, NamespacePageQuery, RequestModel, ResponseModel, Text, fields_of
 from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.letters.routes import CommonalityList
-from mahavishnu.model.group import GroupView
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 router = Router(tag="groups", prefix="/groups")
