@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from mahavishnu.bulk.executor import announce_run
-from mahavishnu.bulk.members import RunMembers
+from mahavishnu.bulk import rules as bulk_rules
+from mahavishnu.bulk.members import READ, RunMembers, RunStore
 from mahavishnu.bulk.preview import RunPreview, preview_run, refuse_unknown_places
-from mahavishnu.bulk.run_store import READ, RunStore
-from mahavishnu.bulk.runner import Runner
+from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
+from mahavishnu.bulk.runner import Runner, announce_run
 from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.letters.verbs import require_clear_patch
-from mahavishnu.model import bulk_rules
-from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id

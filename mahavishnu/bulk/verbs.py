@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.letters.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, edit_letter
 from mahavishnu.model import lifecycle
-from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from mahavishnu.access.sessions import Session
+from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.rules import GroupView
 from mahavishnu.http.auth import ANONYMOUS, Actor, Role
-from mahavishnu.model.bulk_run import BulkRun, RunState
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from mahavishnu.bulk.commands import BulkRunOptions, start_run
 from mahavishnu.cli.client import Connection, path_part, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.commands.runs import BulkRunOptions, start_run
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_group
 from mahavishnu.cli.namespaces import namespace_column

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.api.pages.overview import needs_of, read_groups, read_or_none
-from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
 from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from mahavishnu.bulk import commands as runs
+from mahavishnu.bulk.commands import BulkRunOptions
 from mahavishnu.cli.client import Connection, open_connection, run_conversation, task_path
-from mahavishnu.cli.commands import runs
-from mahavishnu.cli.commands.runs import BulkRunOptions
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.options import Filters, Reason, Session, session_of

@@ -19,9 +19,9 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
+from mahavishnu.bulk.run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
-from mahavishnu.model.bulk_run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
 from mahavishnu.model.clock import add_time, instant, instant_text
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, LostLease, NotDue
 from mahavishnu.model.json_value import Json

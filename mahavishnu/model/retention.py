@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mahavishnu.model.bulk_run import ENDED
+from mahavishnu.bulk.run import ENDED
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from mahavishnu.bulk.run import BulkRun, RunPage
 from mahavishnu.groups.rules import Group, reconcile_groups
-from mahavishnu.model.bulk_run import BulkRun, RunPage
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.events import AuditEntry, AuditOutcome

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.bulk_run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import scan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mahavishnu.bulk.run import RunState
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore

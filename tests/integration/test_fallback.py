@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from mahavishnu import stores
+from mahavishnu.bulk.run import BulkRun, RunItem, RunPage
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.rules import Group
 from mahavishnu.model import lifecycle, reconcile, tombstones
-from mahavishnu.model.bulk_run import BulkRun, RunItem, RunPage
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.json_value import EMPTY, Json

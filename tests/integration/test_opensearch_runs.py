@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.bulk import preview as run_preview
+from mahavishnu.bulk.run import ACTIVE, BulkRun, RunState
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
 from tests.unit.queues import NETWORK, fill

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import pytest
 from pydantic import BaseModel
 
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy

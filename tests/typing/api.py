@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_type
 
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
@@ -19,7 +20,6 @@ from mahavishnu.engine.moves import BulkResult
 from mahavishnu.groups.rules import GroupPage
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import DEFAULT, Backoff, BackoffRegistry, Delay, FailedRetry, intervals
-from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, LostLease, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import AuditEntry

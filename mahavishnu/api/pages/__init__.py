@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
-from mahavishnu.api.pages import (
-    alerts,
-    archive,
-    archived_tasks,
-    overview,
-    plugins,
-    queues,
-    run,
-    runbooks,
-    runs,
-    selection,
-    settings,
-)
+from mahavishnu.api.pages import alerts, archive, archived_tasks, overview, plugins, queues, runbooks, settings
 from mahavishnu.audit import page as audit
+from mahavishnu.bulk import page as run
+from mahavishnu.bulk import page as runs
+from mahavishnu.bulk import selection
 from mahavishnu.console import static
 from mahavishnu.groups import page as group
 from mahavishnu.groups import page as groups

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.bulk.run import ACTIVE, BulkRun, RunState
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.frame import Guide, Link, guide_to
 from mahavishnu.console.recent_reads import Recent
@@ -20,7 +21,6 @@ from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.queue.trends import Trend
 from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
 from mahavishnu.http.routing import Router
-from mahavishnu.model.bulk_run import ACTIVE, BulkRun, RunState
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
 from mahavishnu.model.queues import QueueKind
 from mahavishnu.stores.base import Page

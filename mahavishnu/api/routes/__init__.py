@@ -15,7 +15,7 @@ ROUTES = (
     Routes("views", "mahavishnu.search.routes"),
     Routes("trends", "mahavishnu.api.routes.trends"),
     Routes("alerts", "mahavishnu.api.routes.alerts"),
-    Routes("runs", "mahavishnu.api.routes.runs"),
+    Routes("runs", "mahavishnu.bulk.routes"),
     Routes("groups", "mahavishnu.groups.routes"),
     Routes("claims", "mahavishnu.workers.routes"),
     Routes("queues", "mahavishnu.api.routes.queues"),

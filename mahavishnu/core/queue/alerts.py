@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from mahavishnu.bulk.run import RunState
 from mahavishnu.core.alert_channels import CHANNEL_SECONDS, Channel, Refused, make_channels
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.groups.rules import GroupView
@@ -43,7 +44,6 @@ from mahavishnu.model.alerts import (
     note_sent,
     owed_channels,
 )
-from mahavishnu.model.bulk_run import RunState
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Between, Is, Not, Query, Sort

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.run import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.lifecycle import MAX_RUNS, claim, release
 from mahavishnu.model.query import Query

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from mahavishnu.bulk import preview as run_preview
 from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.bulk.run import BUSY
 from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.bulk_run import BUSY
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, Resolution, ResolutionStatus

@@ -153,7 +153,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 "uvicorn",
                 "yaml",
                 "mahavishnu.api.app",
-                "mahavishnu.api.routes.runs",
+                "mahavishnu.bulk.routes",
             }
             | {f"mahavishnu.cli.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
             | {"mahavishnu.values.arguments", "mahavishnu.values.hints", "mahavishnu.values.typed_edit"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.run import ItemState, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
-from mahavishnu.model.bulk_run import ItemState, RunState
 from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.testing.clock import START

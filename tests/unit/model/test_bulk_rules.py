@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model import bulk_rules, bulk_run
-from mahavishnu.model.bulk_rules import Finish, Halt, MoveSlice, NextStep, WaitUntil
-from mahavishnu.model.bulk_run import PAGE, BulkRun, ItemOutcome, ItemState, RunCounts, RunItem, RunLease, RunState
+from mahavishnu.bulk import rules as bulk_rules
+from mahavishnu.bulk import run as bulk_run
+from mahavishnu.bulk.rules import Finish, Halt, MoveSlice, NextStep, WaitUntil
+from mahavishnu.bulk.run import PAGE, BulkRun, ItemOutcome, ItemState, RunCounts, RunItem, RunLease, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.testing import make_letter

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.bulk_run import ItemOutcome, outcome_for
+from mahavishnu.bulk.run import ItemOutcome, outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.model.bulk_run import BulkRun
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import Version

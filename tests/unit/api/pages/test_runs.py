@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.model.bulk_run import BulkRun, RunState
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import ApiHarness, bearer, harness_for

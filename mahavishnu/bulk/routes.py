@@ -9,6 +9,8 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.bulk import run as bulk_run
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
@@ -23,8 +25,6 @@ from mahavishnu.http.schemas import (
     Text,
     fields_of,
 )
-from mahavishnu.model import bulk_run
-from mahavishnu.model.bulk_run import BulkRun
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 

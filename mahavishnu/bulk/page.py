@@ -4,45 +4,96 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.causes import Cause, causes_of
-from mahavishnu.api.pages.overview import read_or_none
-from mahavishnu.api.pages.selection import STOP_PERCENT, read_pace
-from mahavishnu.api.routes.runs import RunItemQuery
-from mahavishnu.bulk.service import RunItems
-from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
-from mahavishnu.console.frame import Said
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.groups.page import Fix
-from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
-from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Depends, Query, Router
-from mahavishnu.model.bulk_rules import percent_to_resume_with
-from mahavishnu.model.bulk_run import ACTIVE, ENDED, BulkRun, ItemOutcome, RunItem
-from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
-from mahavishnu.model.events import AuditEntry
-from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import UNCHANGED
-from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
-from mahavishnu.model.query import Query as LetterQuery
-from mahavishnu.model.run_progress import (
+from mahavishnu.api.pages.overview import read_or_none, read_runs
+from mahavishnu.bulk.routes import RunItemQuery, RunQuery
+from mahavishnu.bulk.rules import (
     FixScope,
     Wave,
     failed_again_query,
     fix_query,
     members_needed,
     named_groups,
+    percent_to_resume_with,
     waves_of,
 )
+from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, ItemOutcome, RunItem
+from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
+from mahavishnu.bulk.service import RunItems
+from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
+from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
+from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
+from mahavishnu.console.frame import Link, Number, NumberIn, Said
+from mahavishnu.console.recent_reads import Recent
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.groups.page import Fix
+from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import decode_id
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
+from mahavishnu.model.events import AuditEntry
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import UNCHANGED
+from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
+from mahavishnu.model.query import Query as LetterQuery
 from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
+
+# ----------------------------------------------------------------------------------------------------
+# Why letters failed again: their last failures, told by cause, and compared with their first ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Letters whose last failures have one cause. `first` are those of them that failed like that at first too."""
+
+    letters: Sequence[DeadLetter]
+    frame: TraceFrame | None
+    first: int
+    by_themselves: int  #: of them have a date at which they are run again
+    next_at: datetime | None
+
+    @property
+    def sample(self) -> DeadLetter:
+        """The one that changed last."""
+        return self.letters[0]
+
+    @property
+    def type(self) -> str | None:
+        return self.sample.failures[-1].type
+
+    @property
+    def message(self) -> str:
+        return self.sample.failures[-1].message
+
+
+def causes_of(letters: Iterable[DeadLetter]) -> Sequence[Cause]:
+    """The causes, those with most letters first. Letters without a failure have none."""
+    by_cause: dict[str, list[DeadLetter]] = {}
+    for letter in letters:
+        if letter.failures:
+            by_cause.setdefault(fingerprint_of(letter.failures[-1]), []).append(letter)
+    causes = [_cause(name, each) for name, each in by_cause.items()]
+    return sorted(causes, key=lambda cause: len(cause.letters), reverse=True)
+
+
+def _cause(name: str, letters: Sequence[DeadLetter]) -> Cause:
+    own = split_traceback(letters[0].failures[-1].traceback or "", is_own_code).own
+    dates = [letter.due_at for letter in letters if letter.is_open and letter.due_at is not None]
+    first = sum(len(each.failures) > 1 and fingerprint_of(each.failures[0]) == name for each in letters)
+    return Cause(letters, own[0] if own else None, first, len(dates), min(dates, default=None))
+
+
+# ----------------------------------------------------------------------------------------------------
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 FormFields = Annotated[Form, Depends(read_form)]
@@ -292,3 +343,45 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise InvalidInput(f"{text!r:.80} is no number of percent") from None
+
+
+# ----------------------------------------------------------------------------------------------------
+# The list of bulk runs.
+
+
+def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
+    """Count the runs that have halted or are paused, which need attention; or else those under way."""
+    if (page := runs.value) is None or not page.items:
+        return None
+    under_way, least = sum(run.state in ACTIVE for run in page.items), page.next is not None
+    stopped = len(page.items) - under_way
+    return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
+
+
+LINK = Link("runs", "Runs", "Now", first=True, key="r", number=NumberIn(read_runs, count_runs))
+
+
+@dataclass(frozen=True, slots=True)
+class RunsView:
+    """One page of runs, as they were asked for."""
+
+    page: Page[BulkRun]
+    params: RunQuery
+
+    @property
+    def next(self) -> str:
+        """Where the next page is."""
+        given = {"state": self.params.state, "limit": self.params.limit, "cursor": self.page.next}
+        return f"runs?{urlencode({name: value for name, value in given.items() if value is not None})}"
+
+
+@router.get("/runs")
+async def runs_page(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
+    """Bulk runs, newest first."""
+    chosen = dlq.in_namespace(params.namespace or dlq.namespace)
+
+    async def read() -> RunsView:
+        return RunsView(await chosen.runs.list(params.state, limit=params.limit, after=params.cursor), params)
+
+    found = await console_of(request).share(request, chosen, "runs", read, params.model_dump_json())
+    return await show(request, "runs.html", found.value, recent=found)
