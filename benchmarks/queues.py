@@ -29,9 +29,9 @@ from uuid import uuid4
 from opensearchpy import AsyncOpenSearch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model import queue_items
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.queues import items as queue_items
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from tests.opensearch import Cluster

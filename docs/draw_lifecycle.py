@@ -12,9 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.model import lifecycle, queue_items, tombstones
+from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.lifecycle import ON_CLOSED, TABLE, Move
+from mahavishnu.queues import items as queue_items
 from mahavishnu.tasks.task import BACK_FROM_ERROR, STEP_TABLE, TASK_TABLE, StepState, TaskState
 
 MOVES_IN = (lifecycle, tombstones, queue_items)

@@ -15,7 +15,6 @@ from mahavishnu.capture.functions import CallOptions, Key, OnCancel, restore_tas
 from mahavishnu.capture.runner import Executions, RunOrder, WorkflowResult, WorkflowRunner
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
-from mahavishnu.core.config.queue_files import DeclaredQueues
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.local_files import describe_file, other_local_files
@@ -27,6 +26,7 @@ from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
+from mahavishnu.queues.definitions import DeclaredQueues
 from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from mahavishnu.model.domain_events import LATE, OUTBOX, DeliveryMode, DomainEve
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Query, Sort
-from mahavishnu.model.queue_items import is_item
+from mahavishnu.queues.items import is_item
 from mahavishnu.stores.base import pages
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import LETTERS

@@ -7,7 +7,7 @@ from typing import Any
 
 from mahavishnu.model.alerts import Alert, later_alert
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
-from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind

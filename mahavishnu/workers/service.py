@@ -14,7 +14,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.model.queue_items import is_item
+from mahavishnu.queues.items import is_item
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.workers.background import HEARTBEAT_SECONDS
 from mahavishnu.workers.rules import (

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.model.errors import MahavishnuError
-from mahavishnu.model.queue_items import ItemLease
-from mahavishnu.model.queues import items_namespace
+from mahavishnu.queues.items import ItemLease
+from mahavishnu.queues.rules import items_namespace
+from mahavishnu.queues.service import NamedQueues
 
 SOURCES, DEAD = ("S1", "S2"), "D"
 QUEUES = (*SOURCES, DEAD)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, QueueOptions
-from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
@@ -23,7 +22,8 @@ from mahavishnu.model.errors import (
     StoreUnavailable,
 )
 from mahavishnu.model.events import Event
-from mahavishnu.model.queue_items import ItemLease, QueueItem
+from mahavishnu.queues.items import ItemLease, QueueItem
+from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import FaultyStore, ManualClock

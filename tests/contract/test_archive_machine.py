@@ -28,8 +28,8 @@ from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.query import Query
-from mahavishnu.model.queues import items_namespace
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.queues.rules import items_namespace
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.stores.memory import MemoryStore

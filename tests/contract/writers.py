@@ -9,13 +9,14 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from mahavishnu.model import lifecycle, queue_items, tombstones
+from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.errors import IllegalMove, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.lifecycle import Move
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.work import Success
+from mahavishnu.queues import items as queue_items
 from mahavishnu.stores.base import Cell, Collection, Store, get_one, scan, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing import Fault, ManualClock, make_failure, make_letter

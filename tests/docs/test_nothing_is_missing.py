@@ -20,12 +20,12 @@ from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.integrity import Integrity
-from mahavishnu.core.queue.named_queues import NamedQueues
 from mahavishnu.core.queue.trends import Trends
 from mahavishnu.groups.service import Groups
 from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.letters.transfer import Transfer
+from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views
 from mahavishnu.tasks.service import Lifecycle

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
-from mahavishnu.api.pages import alerts, archive, archived_tasks, overview, plugins, queues, runbooks, settings
+from mahavishnu.api.pages import alerts, archive, archived_tasks, overview, plugins, runbooks, settings
 from mahavishnu.audit import page as audit
 from mahavishnu.bulk import page as run
 from mahavishnu.bulk import page as runs
@@ -19,6 +19,7 @@ from mahavishnu.groups import page as groups
 from mahavishnu.letters import page as letter
 from mahavishnu.letters import page as letters
 from mahavishnu.letters import page as namespaces
+from mahavishnu.queues import page as queues
 from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers
 

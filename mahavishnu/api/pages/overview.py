@@ -22,7 +22,7 @@ from mahavishnu.core.queue.trends import Trend
 from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
-from mahavishnu.model.queues import QueueKind
+from mahavishnu.queues.rules import QueueKind
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.workers.service import WorkerList, WorkerReport

@@ -18,7 +18,7 @@ ROUTES = (
     Routes("runs", "mahavishnu.bulk.routes"),
     Routes("groups", "mahavishnu.groups.routes"),
     Routes("claims", "mahavishnu.workers.routes"),
-    Routes("queues", "mahavishnu.api.routes.queues"),
+    Routes("queues", "mahavishnu.queues.routes"),
     Routes("tasks", "mahavishnu.tasks.routes"),
     Routes("workers", "mahavishnu.workers.routes"),
     Routes("audit", "mahavishnu.audit.routes"),

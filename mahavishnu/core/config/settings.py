@@ -49,13 +49,13 @@ from mahavishnu.core.config.sections import (
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.alert_rules import AlertRules
-from mahavishnu.model.declared_queues import check_declared
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.queues.rules import check_declared
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import StalenessRules
 

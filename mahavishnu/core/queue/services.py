@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.integrity import Integrity
-    from mahavishnu.core.queue.named_queues import NamedQueues
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.trends import Trends
     from mahavishnu.encryption.service import EncryptionRenewal
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from mahavishnu.http.replies import Replies
     from mahavishnu.letters.requeue import Requeues
     from mahavishnu.letters.transfer import Transfer
+    from mahavishnu.queues.service import NamedQueues
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
     from mahavishnu.tasks.service import Lifecycle
@@ -193,7 +193,7 @@ def make_claims(dlq: DeadLetterQueue) -> Claims:
 
 def make_queues(dlq: DeadLetterQueue) -> NamedQueues:
     """Named queues and their items."""
-    from mahavishnu.core.queue.named_queues import NamedQueues
+    from mahavishnu.queues.service import NamedQueues
 
     home = dlq.home.queues if dlq.home is not None and dlq.context.is_at_home else None
     return NamedQueues(dlq.context, home)
@@ -216,7 +216,7 @@ def make_workers(context: QueueContext) -> Workers:
 async def archive_old(dlq: DeadLetterQueue) -> None:
     """What retention does now and then, for letters and for the items of each named queue, also of a deleted one."""
     from mahavishnu.letters.ledger import Ledger
-    from mahavishnu.model.queues import items_namespace
+    from mahavishnu.queues.rules import items_namespace
     from mahavishnu.stores.base import is_home_away
 
     await dlq.archive.maintain()

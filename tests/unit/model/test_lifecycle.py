@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.model import queue_items
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, LostLease, NotDue
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
@@ -38,9 +37,10 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
-from mahavishnu.model.queue_items import withdraw
 from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.model.work import Success
+from mahavishnu.queues import items as queue_items
+from mahavishnu.queues.items import withdraw
 from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
 
 exhausted = STANDINGS["exhausted"]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure, RetryPolicy, Source, SourceKind
 from mahavishnu.model.lifecycle import violations
-from mahavishnu.model.queue_items import ItemStatus, QueueItem
-from mahavishnu.model.queues import OnDead, QueueDefinition, RetryRule
+from mahavishnu.queues import items as rules
+from mahavishnu.queues.items import ItemStatus, QueueItem
+from mahavishnu.queues.rules import OnDead, QueueDefinition, RetryRule
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BOOM = Failure(at=NOW, message="boom")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model import queues
 from mahavishnu.model.durations import parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
-from mahavishnu.model.queues import AttemptsRule, QueueDefinition, QueueKind, RetryRule
+from mahavishnu.queues import rules as queues
+from mahavishnu.queues.rules import AttemptsRule, QueueDefinition, QueueKind, RetryRule
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.core.queue.named_queues import NamedQueues
+from mahavishnu.queues.service import NamedQueues
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, away, read, require_inert
 from tests.unit.api.pages.test_acts import post

@@ -6,7 +6,6 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.queue.services import archive_old
-from mahavishnu.model import queue_items
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,
@@ -18,6 +17,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
+from mahavishnu.queues import items as queue_items
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore

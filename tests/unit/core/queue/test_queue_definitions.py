@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue
-from mahavishnu.model.queues import QueueDefinition, RetryRule
+from mahavishnu.queues.rules import QueueDefinition, RetryRule
 from mahavishnu.testing import turn
 from tests.unit.queues import House
 

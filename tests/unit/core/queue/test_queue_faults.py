@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue import queue_work
 from mahavishnu.model.errors import InvalidInput, NoSuchQueue, StoreUnavailable
 from mahavishnu.model.query import Query
+from mahavishnu.queues import work as queue_work
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.drain import local_copy_kind

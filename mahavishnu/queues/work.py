@@ -7,12 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mahavishnu.core.queue.queue_definitions import QueueDefinitions
-from mahavishnu.core.queue.queue_intake import refuse, require_persisted
-from mahavishnu.core.queue.queue_letters import QueueLetters, log
-from mahavishnu.core.queue.queue_moves import QueueMoves
 from mahavishnu.engine.batching import Batcher, resolve
-from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import (
     CannotRestore,
     IllegalMove,
@@ -30,9 +25,13 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
 from mahavishnu.model.lifecycle import release
 from mahavishnu.model.query import Is, Query, Sort
-from mahavishnu.model.queue_items import ItemLease, QueueItem
-from mahavishnu.model.queues import QueueDefinition, require_lease_seconds
 from mahavishnu.model.tombstones import delete
+from mahavishnu.queues import items as rules
+from mahavishnu.queues.definitions import QueueDefinitions
+from mahavishnu.queues.intake import QueueLetters, log, refuse, require_persisted
+from mahavishnu.queues.items import ItemLease, QueueItem
+from mahavishnu.queues.moves import QueueMoves
+from mahavishnu.queues.rules import QueueDefinition, require_lease_seconds
 from mahavishnu.stores.base import find_pages
 
 MOST_LEASES = 500

@@ -11,11 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.core.queue.queue_definitions import QueueDefinitions
-from mahavishnu.core.queue.queue_intake import QueueIntake
-from mahavishnu.core.queue.queue_letters import QueueLetters, log
-from mahavishnu.core.queue.queue_moves import QueueMoves, expired_before
-from mahavishnu.core.queue.queue_work import QueueWork
 from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
@@ -23,8 +18,12 @@ from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
-from mahavishnu.model.queue_items import ImportResult, ItemLease, ItemStatus, QueueItem
-from mahavishnu.model.queues import QueueDefinition, items_namespace
+from mahavishnu.queues.definitions import QueueDefinitions
+from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
+from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem
+from mahavishnu.queues.moves import QueueMoves, expired_before
+from mahavishnu.queues.rules import QueueDefinition, items_namespace
+from mahavishnu.queues.work import QueueWork
 from mahavishnu.stores.base import Cursor, Page, is_home_away
 
 

@@ -22,8 +22,8 @@ from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
-from mahavishnu.model.queue_items import ItemStatus, QueueItem
-from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.queues.items import ItemStatus, QueueItem
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.base import Page
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]

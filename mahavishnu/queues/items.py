@@ -27,8 +27,8 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
-from mahavishnu.model.queues import OnDead, QueueDefinition, has_items, items_namespace
 from mahavishnu.model.tombstones import delete
+from mahavishnu.queues.rules import OnDead, QueueDefinition, has_items, items_namespace
 
 BY_QUEUE = "queue"  # who moves and deletes what died
 LONGEST_ITEM_ID = 200

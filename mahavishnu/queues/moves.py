@@ -13,10 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mahavishnu.core.queue.queue_definitions import QueueDefinitions
-from mahavishnu.core.queue.queue_intake import require_persisted
-from mahavishnu.core.queue.queue_letters import IN_ORDER, OPEN, QueueLetters, log
-from mahavishnu.model import queue_items as rules
 from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
@@ -28,7 +24,10 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
-from mahavishnu.model.queues import QueueDefinition
+from mahavishnu.queues import items as rules
+from mahavishnu.queues.definitions import QueueDefinitions
+from mahavishnu.queues.intake import IN_ORDER, OPEN, QueueLetters, log, require_persisted
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.base import find_pages, get_one, home_of, is_home_away, write_one
 from mahavishnu.stores.kind import is_kept_locally
 from mahavishnu.stores.kinds import LETTERS
