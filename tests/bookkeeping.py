@@ -14,9 +14,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from mahavishnu.archive.copies import ArchivedCase, read_case
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import ArchivedCase, read_case
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Tallies

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
+from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.records import ArchivedLetter, PartitionState, checksum_of
+from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.capture.waiting_room import WAITING
-from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import SystemClock
@@ -21,8 +23,6 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import ArchivedLetter, PartitionState, checksum_of
-from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision

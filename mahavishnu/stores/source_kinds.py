@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.archive.records import ArchivePartition
 from mahavishnu.model.alerts import Alert, later_alert
 from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.search.rules import SavedView
-from mahavishnu.stores.archived import ArchivePartition
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult
 from mahavishnu.stores.kinds import KINDS

@@ -26,9 +26,8 @@ from subprocess import PIPE, Popen
 from typing import Any, Protocol
 from unittest.mock import patch
 
+from mahavishnu.archive.archiving import ArchiveRemains, Archiving
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
-from mahavishnu.core.queue.archive_remains import ArchiveRemains
-from mahavishnu.core.queue.archiving import Archiving
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.archive.records import archive_kind
+from mahavishnu.archive.task_records import ARCHIVED_TASKS
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS

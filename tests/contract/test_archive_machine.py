@@ -22,13 +22,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
 from mahavishnu.queues.rules import items_namespace
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY

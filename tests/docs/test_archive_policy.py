@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
 PAGE = (Path(__file__).parents[2] / "docs/howto-opensearch.md").read_text(encoding="utf-8")

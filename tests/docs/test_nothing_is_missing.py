@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.archive.service import Archive
 from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
@@ -17,7 +18,6 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.core.queue.alerts import Alerts
-from mahavishnu.core.queue.archive import Archive
 from mahavishnu.core.queue.dashboard import Dashboard
 from mahavishnu.core.queue.integrity import Integrity
 from mahavishnu.core.queue.trends import Trends

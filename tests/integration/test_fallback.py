@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from mahavishnu import stores
+from mahavishnu.archive import records as archived
+from mahavishnu.archive import task_records as archived_tasks
 from mahavishnu.bulk.run import BulkRun, RunItem, RunPage
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.rules import Group
@@ -24,7 +26,6 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query, letter_query
 from mahavishnu.model.work import as_other_work
-from mahavishnu.stores import archived, archived_tasks
 from mahavishnu.stores.base import Buckets, Cursor, Histogram, get_one, scan, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.rules import RetentionRules, leaving_history, leaving_queries, old_records
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.namespaces import own_records, within_namespace
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules, leaving_history, leaving_queries, old_records
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore

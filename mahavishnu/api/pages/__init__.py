@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
-from mahavishnu.api.pages import alerts, archive, archived_tasks, overview, plugins, runbooks, settings
+from mahavishnu.api.pages import alerts, overview, plugins, runbooks, settings
+from mahavishnu.archive import page as archive
+from mahavishnu.archive import page as archived_tasks
 from mahavishnu.audit import page as audit
 from mahavishnu.bulk import page as run
 from mahavishnu.bulk import page as runs

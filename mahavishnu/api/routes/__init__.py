@@ -22,7 +22,7 @@ ROUTES = (
     Routes("tasks", "mahavishnu.tasks.routes"),
     Routes("workers", "mahavishnu.workers.routes"),
     Routes("audit", "mahavishnu.audit.routes"),
-    Routes("archive", "mahavishnu.api.routes.archive"),
+    Routes("archive", "mahavishnu.archive.routes"),
     Routes("dashboard", "mahavishnu.api.routes.dashboard"),
     Routes("integrity", "mahavishnu.api.routes.integrity"),
     Routes("domain-events", "mahavishnu.api.routes.domain_events"),

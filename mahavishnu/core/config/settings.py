@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.config.problems import display_value, refusal
 from mahavishnu.core.config.schema import (
     NO_STORE,
@@ -54,7 +55,6 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.retention import RetentionRules
 from mahavishnu.queues.rules import check_declared
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import StalenessRules

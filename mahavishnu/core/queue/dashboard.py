@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
+from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.core.queue.statistics import ReasonLines, count_by_reason
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort
-from mahavishnu.stores.archived import ArchivePartition, PartitionState
 from mahavishnu.stores.base import Cell, Tally
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.archive.records import ArchivedLetter, PartitionState
+from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.capture.waiting_room import WAITING
-from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import ArchivedLetter, PartitionState
-from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Collection, find_pages, home_of, is_home_away
 from mahavishnu.stores.source_kinds import STORED
 

@@ -7,24 +7,24 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.retention import RetentionRules
 from mahavishnu.tasks.staleness_rules import StalenessRules
 
 if TYPE_CHECKING:
+    from mahavishnu.archive.deletion import Deletion
+    from mahavishnu.archive.service import Archive
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.capture.closing import Closing
     from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.queue.alerts import Alerts
-    from mahavishnu.core.queue.archive import Archive
     from mahavishnu.core.queue.dashboard import Dashboard
-    from mahavishnu.core.queue.deletion import Deletion
     from mahavishnu.core.queue.integrity import Integrity
     from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.queue.trends import Trends
@@ -144,7 +144,7 @@ def make_replies(context: QueueContext) -> Replies:
 
 def make_deletion(context: QueueContext) -> Deletion:
     """What deletes letters for good."""
-    from mahavishnu.core.queue.deletion import Deletion
+    from mahavishnu.archive.deletion import Deletion
 
     return Deletion(context)
 
@@ -165,7 +165,7 @@ def make_encryption_renewal(context: QueueContext) -> EncryptionRenewal:
 
 def make_archive(context: QueueContext) -> Archive:
     """Where closed letters go when their time in the queue is over."""
-    from mahavishnu.core.queue.archive import Archive
+    from mahavishnu.archive.service import Archive
 
     return Archive(context)
 
@@ -248,7 +248,7 @@ async def add_up_closed(context: QueueContext) -> None:
 
 def make_processing(dlq: DeadLetterQueue) -> Processing:
     """The service that runs due letters, and the periodic tasks of this process."""
-    from mahavishnu.core.queue.deletion import Deletion
+    from mahavishnu.archive.deletion import Deletion
     from mahavishnu.letters.ledger import Ledger
     from mahavishnu.tasks.stuck import StalenessCycle
     from mahavishnu.workers.background import PeriodicTask

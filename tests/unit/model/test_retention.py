@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
-from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.lifecycle import cancel, resolve
-from mahavishnu.model.retention import (
+from mahavishnu.archive.rules import (
     RetentionRules,
     is_archived,
     keeps_restored,
@@ -22,6 +18,10 @@ from mahavishnu.model.retention import (
     month_of,
     partition_name,
 )
+from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.lifecycle import cancel, resolve
 from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching

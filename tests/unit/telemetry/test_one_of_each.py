@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from mahavishnu.api import create_app
+from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.queue.archive_places import ArchivePlaces
 from mahavishnu.engine.meters import METRICS
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.core.queue.archive import Archive
+from mahavishnu.archive.service import Archive
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.tasks.task import StepRecord
 from tests.unit.api.conftest import ApiHarness

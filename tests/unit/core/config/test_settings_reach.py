@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from mahavishnu.access.oidc import ProviderRules
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener
@@ -33,7 +34,6 @@ from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
-from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

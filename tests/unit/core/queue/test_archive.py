@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.copies import ArchivedLine
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import ArchivedLine
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import (
     CorruptRecord,
@@ -27,8 +29,6 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore

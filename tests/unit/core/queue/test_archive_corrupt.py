@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.stores.base import get_one, pages
 from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.source_kinds import TRANSITIONS

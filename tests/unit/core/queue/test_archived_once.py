@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import read_case
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
-from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former
@@ -211,7 +211,7 @@ async def test_letters_of_one_task_in_two_queues_have_their_own_former_letters_o
     any_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where their histories are asked for apart."""
-    monkeypatch.setattr("mahavishnu.core.queue.archive_moves._ASKED", 1)
+    monkeypatch.setattr("mahavishnu.archive.archiving._ASKED", 1)
     queue = any_house.queue(rules=[RULES])
     for name in ("mail", "default", "mail", "default"):
         made = await queue.enqueue("wf", {}, [], "boom", max_retries=0, queue=name)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.archiving import ArchiveRemains
+from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_reads import read_case
-from mahavishnu.core.queue.archive_remains import ArchiveRemains
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former

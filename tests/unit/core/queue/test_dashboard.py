@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.copies import ArchiveReader
+from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.archive_places import ArchivePlaces
-from mahavishnu.core.queue.archive_reads import ArchiveReader
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, REVISIONS

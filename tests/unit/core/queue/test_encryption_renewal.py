@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.api import Access
+from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
+from mahavishnu.archive.task_records import ARCHIVED_TASKS
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -21,8 +23,6 @@ from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavail
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.query import Query
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.records import letter_of as former_letter
+from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import letter_of as former_letter
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, REPLIES, REVISIONS, RUN_PAGES, RUNS

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.archive.records import archive_kind
+from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.archive.task_records import ARCHIVED_TASKS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.stores.archived import archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS
 from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS, TASKS, TRANSITIONS

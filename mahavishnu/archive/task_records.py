@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from mahavishnu.archive.records import NOT_INTACT, bytes_of, checksum_of, read_document
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.stores.archived import NOT_INTACT, bytes_of, checksum_of, read_document
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, instant_text
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
@@ -104,7 +104,7 @@ def archived_task_key(task: TaskRecord) -> str:
     return derived_task_id(task.task_id, instant_text(task.created_at))
 
 
-def _document_bytes(copy: ArchivedTask) -> int:
+def _task_document_bytes(copy: ArchivedTask) -> int:
     return bytes_of(copy.task, *copy.transitions)
 
 
@@ -114,5 +114,5 @@ ARCHIVED_TASKS = dataclass_kind(
     index="dlq_archive_{}_tasks",
     types=dict.fromkeys(("task", "transitions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",), ("left",)],
-    more=[Field("document_bytes", FieldType.INTEGER, _document_bytes, derived=True)],
+    more=[Field("document_bytes", FieldType.INTEGER, _task_document_bytes, derived=True)],
 )

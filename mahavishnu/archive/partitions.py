@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from mahavishnu.archive.records import ARCHIVED_LETTERS, ArchivedLetter, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.archive.rules import may_hold, partition_name
+from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.meters import Meters
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Condition, Query, Sort
-from mahavishnu.model.retention import may_hold, partition_name
-from mahavishnu.stores.archived import ARCHIVED_LETTERS, ArchivedLetter, ArchivePartition, PartitionState, archive_kind
-from mahavishnu.stores.archived_tasks import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.stores.base import (
     Collection,
     Cursor,

@@ -2,35 +2,76 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.core.queue.archive_export import ArchiveExport
-from mahavishnu.core.queue.archive_places import ArchivePlaces, require_home
-from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case
-from mahavishnu.core.queue.archive_restoring import restore_letter
-from mahavishnu.core.queue.archived_task_reads import (
+from mahavishnu.archive.archiving import Archiving
+from mahavishnu.archive.copies import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case, restore_letter
+from mahavishnu.archive.export import ArchiveExport
+from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.records import ArchivePartition, PartitionState
+from mahavishnu.archive.rules import BY_RETENTION, ArchiveResult, RetentionRules, is_past, old_records
+from mahavishnu.archive.tasks import (
     ArchivedTaskCase,
     ArchivedTaskPage,
+    TaskArchiving,
     find_task_case,
     search_task_copies,
     tasks_of_letter,
 )
-from mahavishnu.core.queue.archiving import Archiving
-from mahavishnu.core.queue.old_records import delete_old_records
-from mahavishnu.core.queue.task_archiving import TaskArchiving
+from mahavishnu.bulk.run import BulkRun
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.clock import read_instant
 from mahavishnu.model.durations import require_days
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter
+from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Condition, Is
-from mahavishnu.model.retention import BY_RETENTION, ArchiveResult, RetentionRules, is_past
-from mahavishnu.stores.archived import ArchivePartition, PartitionState
-from mahavishnu.stores.base import Cursor, is_home_away
+from mahavishnu.model.query import Condition, Is, Query
+from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
+from mahavishnu.stores.kinds import AUDIT, LETTERS, REVISIONS, RUN_PAGES, RUNS
+
+# ----------------------------------------------------------------------------------------------------
+# Deletes records that nobody asks for any more: audit entries, bulk runs with their pages, revisions.
+
+
+async def delete_old_records(context: QueueContext, rules: RetentionRules) -> Counter[str]:
+    """Delete what the rules say, in the store that all processes share. Returns how many of each kind.
+
+    Somebody else may do the same. Raises StoreError.
+    """
+    home, count = home_of(context.store), Counter[str]()
+    collections: dict[str, Any] = {
+        "audit": NamespaceRecords(home.collection(AUDIT), context.namespace, default_is_none=True),
+        "runs": NamespaceRecords(home.collection(RUNS), context.namespace, default_is_none=True),
+        "revisions": home.collection(REVISIONS),
+    }
+    members, letters = home.collection(RUN_PAGES), home.collection(LETTERS)
+    for name, query in old_records(rules, context.clock.now()).items():
+        async for page in pages(collections[name], query):
+            runs = tuple(each.run_id for each in page if isinstance(each, BulkRun))
+            if runs:  # the members first: who knows the run finds what is left of it
+                async for listed in pages(members, Query((Is("run_id", runs),))):
+                    await members.remove(listed)
+            old = page
+            if name == "revisions":  # only their letters say in which namespace they are
+                there = await letters.get([each.letter_key for each in page])
+                old = [each for each, letter in zip(page, there, strict=True) if _is_in(context.namespace, letter)]
+            for removed in await collections[name].remove(old) if old else []:
+                if isinstance(removed, StoreError):
+                    raise removed
+                count[name] += removed
+    return count
+
+
+def _is_in(namespace: str, letter: Any) -> bool:
+    return isinstance(letter, DeadLetter) and letter.namespace == namespace
+
+
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
-from mahavishnu.core.queue.archived_task_reads import ArchivedTaskPage
+from mahavishnu.archive.copies import ArchivedCase, ArchivePage
+from mahavishnu.archive.records import ArchivedLetter, ArchivePartition
+from mahavishnu.archive.rules import ArchiveResult
+from mahavishnu.archive.task_records import ArchivedTask
+from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import (
@@ -34,9 +37,6 @@ from mahavishnu.http.schemas import (
     fields_of,
 )
 from mahavishnu.model.durations import MOST_DAYS
-from mahavishnu.model.retention import ArchiveResult
-from mahavishnu.stores.archived import ArchivedLetter, ArchivePartition
-from mahavishnu.stores.archived_tasks import ArchivedTask
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.routes import TaskWithMoves, task_json
 from mahavishnu.tasks.task import TaskState
