@@ -19,12 +19,13 @@ from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.api.pages import LINKS, PAGES
 from mahavishnu.api.pages.overview import show_overview
-from mahavishnu.api.routes import ROUTES, events, health
+from mahavishnu.api.routes import ROUTES, health
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix
 from mahavishnu.console.problems import ProblemPages
 from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.events import routes as events
 from mahavishnu.http.auth import Access, QueueViews, Viewer, get_own_queue, wants_page
 from mahavishnu.http.errors import Problem, handle_errors, problem_responses
 from mahavishnu.http.middleware import ApiMiddleware, NamespacePaths

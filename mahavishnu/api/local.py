@@ -18,8 +18,8 @@ from mahavishnu.http.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:
-    from mahavishnu.api.routes.events import LiveFeed
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.events.routes import LiveFeed
 
 
 class _State:
@@ -30,7 +30,7 @@ class _State:
 
     @cached_property
     def live(self) -> LiveFeed:
-        from mahavishnu.api.routes.events import LiveFeed
+        from mahavishnu.events.routes import LiveFeed
 
         return LiveFeed(self.dlq)
 

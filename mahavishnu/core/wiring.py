@@ -15,10 +15,10 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.engine.tracing import make_tracing
+from mahavishnu.events.rules import EventRules
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.rules import Rules
 from mahavishnu.stores.base import Store
@@ -141,7 +141,7 @@ def follow_arrivals(dlq: DeadLetterQueue) -> None:
 
     async def note(kind: Kind[Any], records: Sequence[Any]) -> None:
         if dlq.context.rules(EventRules).durable_outbox:
-            from mahavishnu.core.event_outbox import note_arrivals  # what has no outbox starts without it
+            from mahavishnu.events.outbox import note_arrivals  # what has no outbox starts without it
 
             await note_arrivals(dlq.context, kind, records)
 

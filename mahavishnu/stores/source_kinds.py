@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from mahavishnu.archive.records import ArchivePartition
+from mahavishnu.events.rules import DomainEvent, EventPosition
 from mahavishnu.model.alerts import Alert, later_alert
-from mahavishnu.model.domain_events import DomainEvent, EventPosition
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.dataclass_codec import dataclass_kind

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.engine.event_log import HOLE_SECONDS
+from mahavishnu.events.log import HOLE_SECONDS
 from mahavishnu.stores.source_kinds import EVENTS, STORED, TASKS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import FaultyStore

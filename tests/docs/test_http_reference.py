@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from mahavishnu.api import create_app
-from mahavishnu.api.routes import events
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.events import routes as events
 from mahavishnu.http import errors
 from tests.acceptance.server import served
 from tests.unit.api.test_auth import ROUTES, UNGUARDED

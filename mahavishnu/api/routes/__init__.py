@@ -25,6 +25,6 @@ ROUTES = (
     Routes("archive", "mahavishnu.archive.routes"),
     Routes("dashboard", "mahavishnu.api.routes.dashboard"),
     Routes("integrity", "mahavishnu.api.routes.integrity"),
-    Routes("domain-events", "mahavishnu.api.routes.domain_events"),
-    Routes("events", "mahavishnu.api.routes.events"),
+    Routes("domain-events", "mahavishnu.events.routes"),
+    Routes("events", "mahavishnu.events.routes"),
 )

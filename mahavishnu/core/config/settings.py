@@ -48,9 +48,9 @@ from mahavishnu.core.config.sections import (
     setting_of,
 )
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
+from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.alert_rules import AlertRules
-from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy

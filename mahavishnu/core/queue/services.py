@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.events.rules import EventRules
 from mahavishnu.model.alert_rules import AlertRules
-from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mahavishnu.capture.closing import Closing
     from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-    from mahavishnu.core.domain_events import DomainEvents
     from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.core.queue.dashboard import Dashboard
     from mahavishnu.core.queue.integrity import Integrity
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from mahavishnu.core.queue.trends import Trends
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
+    from mahavishnu.events.service import DomainEvents
     from mahavishnu.groups.service import Groups
     from mahavishnu.http.replies import Replies
     from mahavishnu.letters.requeue import Requeues
@@ -201,7 +201,7 @@ def make_queues(dlq: DeadLetterQueue) -> NamedQueues:
 
 def make_domain_events(context: QueueContext) -> DomainEvents:
     """Domain events."""
-    from mahavishnu.core.domain_events import DomainEvents
+    from mahavishnu.events.service import DomainEvents
 
     return DomainEvents(context)
 

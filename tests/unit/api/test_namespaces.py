@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from mahavishnu.api import create_app
-from mahavishnu.api.routes.events import LiveFeed
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.events.routes import LiveFeed
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import URL, ApiHarness

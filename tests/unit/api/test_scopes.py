@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.routes.events import LiveEvent, _is_in
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.events.routes import LiveEvent, _is_in
 from mahavishnu.http.auth import Limit
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.errors import NoSuchGroup, PermissionDenied

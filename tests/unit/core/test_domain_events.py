@@ -13,10 +13,10 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.domain_events import DomainEvents
 from mahavishnu.engine import event_bus
-from mahavishnu.engine.event_log import HOLE_SECONDS
-from mahavishnu.model.domain_events import DomainEvent, EventRules, event_key
+from mahavishnu.events.log import HOLE_SECONDS
+from mahavishnu.events.rules import DomainEvent, EventRules, event_key
+from mahavishnu.events.service import DomainEvents
 from mahavishnu.model.errors import InvalidInput, ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.source_kinds import EVENTS

@@ -13,9 +13,9 @@ import pytest
 import respx
 
 from mahavishnu import hookimpl
-from mahavishnu.core import event_delivery
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.model.domain_events import DomainEvent
+from mahavishnu.events import delivery as event_delivery
+from mahavishnu.events.rules import DomainEvent
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.testing import turn

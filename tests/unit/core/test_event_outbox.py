@@ -7,7 +7,7 @@ import pytest
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.model.domain_events import DomainEvent
+from mahavishnu.events.rules import DomainEvent
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.fallback import FallbackStore

@@ -8,9 +8,8 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model import derived_events
-from mahavishnu.model.derived_events import letter_events
-from mahavishnu.model.domain_events import DomainEvent, EventRules
+from mahavishnu.events import rules as derived_events
+from mahavishnu.events.rules import DomainEvent, EventRules, letter_events
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.testing import START, turn
 from tests.unit.core.test_domain_events import Heard

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mahavishnu.model.domain_events import (
+from mahavishnu.events.rules import (
     DomainEvent,
     EventRules,
     Outcome,

@@ -13,7 +13,8 @@ from starlette.exceptions import HTTPException
 
 from mahavishnu.access.sessions import LIFETIME
 from mahavishnu.api import Access, create_app
-from mahavishnu.api.routes.events import (
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.events.routes import (
     KEEPALIVE_SECONDS,
     POLL_SECONDS,
     LiveEvent,
@@ -22,7 +23,6 @@ from mahavishnu.api.routes.events import (
     _instant_from_id,
     _texts,
 )
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
@@ -199,7 +199,7 @@ async def test_a_change_while_missed_events_are_read_is_sent(feed: FeedHarness) 
 
 
 async def test_a_slow_client_is_told_to_read_again(feed: FeedHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_QUEUED", 2)
+    monkeypatch.setattr("mahavishnu.events.routes._MAX_QUEUED", 2)
     slow = feed.live.listen()
     first = asyncio.ensure_future(anext(slow))
     quick = await feed.listener()
@@ -216,7 +216,7 @@ async def test_a_slow_client_is_told_to_read_again(feed: FeedHarness, monkeypatc
 async def test_more_changes_than_one_poll_takes_are_announced(
     feed: FeedHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._MAX_CHANGES", 5)
+    monkeypatch.setattr("mahavishnu.events.routes._MAX_CHANGES", 5)
     listener = await feed.listener()
     for number in range(9):
         await feed.elsewhere.enqueue(f"wf_{number}", {}, [], "connection reset")
@@ -318,7 +318,7 @@ async def test_a_quiet_stream_gets_a_comment(feed: FeedHarness) -> None:
 async def test_so_many_other_namespaces_are_polled_at_a_time(
     feed: FeedHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahavishnu.api.routes.events._MOST_OTHERS", 2)
+    monkeypatch.setattr("mahavishnu.events.routes._MOST_OTHERS", 2)
     others, listening = [], []
     for name in ("eu", "us"):
         others.append(feed.live.within(feed.here.in_namespace(name)))

@@ -26,12 +26,12 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.tracing import OpenTelemetryTracing
+from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor
 from mahavishnu.http.proxies import Proxies
 from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
-from mahavishnu.model.domain_events import EventRules
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.stores.fallback import FallbackStore

@@ -20,8 +20,8 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 from mahavishnu.classify.plugin_guard import ask_async
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import contain
-from mahavishnu.engine.event_log import EventLog
-from mahavishnu.model.domain_events import DomainEvent, EventPosition, EventRules
+from mahavishnu.events.log import EventLog
+from mahavishnu.events.rules import DomainEvent, EventPosition, EventRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.webhooks import SIGNATURE_HEADER, hide_addresses, sign
 

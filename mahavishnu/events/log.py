@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.model.domain_events import (
+from mahavishnu.events.rules import (
     REMOVED,
     VOID,
     DomainEvent,

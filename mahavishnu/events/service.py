@@ -8,14 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from mahavishnu.core.event_delivery import EventDelivery
-from mahavishnu.core.event_outbox import UNSTORED, Outbox
-from mahavishnu.core.event_sources import EventSources
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import QueuedListener
-from mahavishnu.engine.event_log import EventLog
-from mahavishnu.model.derived_events import StepEvent
-from mahavishnu.model.domain_events import (
+from mahavishnu.events.delivery import EventDelivery
+from mahavishnu.events.log import EventLog
+from mahavishnu.events.outbox import UNSTORED, EventSources, Outbox
+from mahavishnu.events.rules import (
     DeliveryMode,
     DomainEvent,
     EventPage,
@@ -24,6 +22,7 @@ from mahavishnu.model.domain_events import (
     Outcome,
     Publication,
     PublicationCondition,
+    StepEvent,
     is_met,
     matches,
     require_condition,
