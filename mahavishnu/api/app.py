@@ -18,8 +18,7 @@ from mahavishnu.access.provider_logins import ProviderLogins
 from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.api.pages import LINKS, PAGES
-from mahavishnu.api.pages.overview import show_overview
-from mahavishnu.api.routes import ROUTES, health
+from mahavishnu.api.routes import ROUTES
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix
 from mahavishnu.console.problems import ProblemPages
@@ -33,6 +32,8 @@ from mahavishnu.http.responses import json_response
 from mahavishnu.http.routing import API, Router
 from mahavishnu.http.schemas import RequestModel, ResponseModel
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.monitoring import routes as health
+from mahavishnu.monitoring.page import show_overview
 
 if TYPE_CHECKING:
     from mahavishnu.core.config.settings import Setting

@@ -13,7 +13,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.archive.copies import ArchivedCase, ArchivePage
 from mahavishnu.archive.service import PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
@@ -30,6 +29,7 @@ from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
+from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.tasks.task import OPEN, TaskState
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]

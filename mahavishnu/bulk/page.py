@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none, read_runs
 from mahavishnu.bulk.routes import RunItemQuery, RunQuery
 from mahavishnu.bulk.rules import (
     FixScope,
@@ -45,6 +44,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
+from mahavishnu.monitoring.page import read_or_none, read_runs
 from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
 

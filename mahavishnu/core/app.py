@@ -30,9 +30,9 @@ from mahavishnu.queues.definitions import DeclaredQueues
 from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:
-    from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.core.sync import SyncApp
     from mahavishnu.events.service import DomainEvents
+    from mahavishnu.monitoring.service import Telemetry
     from mahavishnu.tasks.service import Lifecycle
 
 P = ParamSpec("P")

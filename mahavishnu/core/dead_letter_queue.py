@@ -16,8 +16,6 @@ from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.queue import services
-from mahavishnu.core.queue import statistics as numbers
-from mahavishnu.core.queue.health import store_health
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
@@ -37,6 +35,8 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCate
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Query
+from mahavishnu.monitoring import statistics as numbers
+from mahavishnu.monitoring.health import store_health
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.workers.breaker import Breakers

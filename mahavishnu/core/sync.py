@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mahavishnu.capture.calls import CaptureBlock
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.dlq_integration import DLQIntegration
-    from mahavishnu.core.queue.telemetry import Telemetry
     from mahavishnu.events.service import DomainEvents
+    from mahavishnu.monitoring.service import Telemetry
     from mahavishnu.tasks.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use
 
 P = ParamSpec("P")

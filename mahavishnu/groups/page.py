@@ -13,7 +13,6 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import needs_of, read_groups, read_or_none
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
@@ -35,6 +34,7 @@ from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuEr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.monitoring.page import needs_of, read_groups, read_or_none
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 FormFields = Annotated[Form, Depends(read_form)]

@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
@@ -44,6 +43,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
+from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.search.rules import SavedView
 from mahavishnu.search.service import LetterCount, NamespaceCount
 from mahavishnu.stores.base import Cursor, Page

@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, Said
@@ -22,6 +21,7 @@ from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
+from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.queues.items import ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.base import Page

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.core.queue.statistics import count_letters, statistics
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.query import Query, filter_query
+from mahavishnu.monitoring.statistics import count_letters, statistics
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem

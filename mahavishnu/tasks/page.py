@@ -11,7 +11,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import MOST_STALE_READ, read_or_none, read_stale
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
@@ -22,6 +21,7 @@ from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, req
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
+from mahavishnu.monitoring.page import MOST_STALE_READ, read_or_none, read_stale
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.tasks.task import OldTransition, StepState, TaskRecord, TaskState

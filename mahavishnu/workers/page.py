@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none, read_workers
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.frame import Link, Number, NumberIn
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import Viewer
 from mahavishnu.http.routing import Router
+from mahavishnu.monitoring.page import read_or_none, read_workers
 from mahavishnu.workers.rules import WaitingLetters
 from mahavishnu.workers.service import WorkerList
 

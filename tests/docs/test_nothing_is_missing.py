@@ -17,14 +17,14 @@ from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.queue.alerts import Alerts
-from mahavishnu.core.queue.dashboard import Dashboard
-from mahavishnu.core.queue.integrity import Integrity
-from mahavishnu.core.queue.trends import Trends
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.groups.service import Groups
 from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.letters.transfer import Transfer
+from mahavishnu.monitoring.dashboard import Dashboard
+from mahavishnu.monitoring.integrity import Integrity
+from mahavishnu.monitoring.statistics import Trends
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views

@@ -15,7 +15,6 @@ from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, LetterList, QueueOptions
 from mahavishnu.core.dlq_integration import CaptureOutcome
-from mahavishnu.core.queue.trends import HourCounts
 from mahavishnu.engine.moves import BulkResult
 from mahavishnu.groups.rules import GroupPage
 from mahavishnu.model import lifecycle
@@ -38,6 +37,7 @@ from mahavishnu.model.letter_parts import (
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
+from mahavishnu.monitoring.statistics import HourCounts
 from mahavishnu.search.completion import Suggestions
 from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.base import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
-from mahavishnu.api.pages import alerts, overview, plugins, runbooks, settings
+from mahavishnu.api.pages import alerts, plugins, runbooks, settings
 from mahavishnu.archive import page as archive
 from mahavishnu.archive import page as archived_tasks
 from mahavishnu.audit import page as audit
@@ -21,6 +21,7 @@ from mahavishnu.groups import page as groups
 from mahavishnu.letters import page as letter
 from mahavishnu.letters import page as letters
 from mahavishnu.letters import page as namespaces
+from mahavishnu.monitoring import page as overview
 from mahavishnu.queues import page as queues
 from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers

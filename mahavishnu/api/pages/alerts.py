@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.pages.overview import read_or_none
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.frame import Link, Number
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -18,6 +17,7 @@ from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
 from mahavishnu.model.alert_rules import AlertRules, RuleReport
 from mahavishnu.model.alerts import Alert, AlertPhase
+from mahavishnu.monitoring.page import read_or_none
 
 MOST_OVER, MOST_MUTED = 50, 50
 router = Router(tag="alerts_page", documented=False)

@@ -20,9 +20,9 @@ from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
-from mahavishnu.cli.probes import probes_of
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.telemetry.log_lines import LogFormat, configure_logging
+from mahavishnu.monitoring.exposition import LogFormat, configure_logging
+from mahavishnu.monitoring.probes import probes_of
 
 if TYPE_CHECKING:
     import uvicorn

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.core.queue.alerts import Alerts
-    from mahavishnu.core.queue.dashboard import Dashboard
-    from mahavishnu.core.queue.integrity import Integrity
-    from mahavishnu.core.queue.telemetry import Telemetry
-    from mahavishnu.core.queue.trends import Trends
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.events.service import DomainEvents
@@ -34,6 +30,10 @@ if TYPE_CHECKING:
     from mahavishnu.http.replies import Replies
     from mahavishnu.letters.requeue import Requeues
     from mahavishnu.letters.transfer import Transfer
+    from mahavishnu.monitoring.dashboard import Dashboard
+    from mahavishnu.monitoring.integrity import Integrity
+    from mahavishnu.monitoring.service import Telemetry
+    from mahavishnu.monitoring.statistics import Trends
     from mahavishnu.queues.service import NamedQueues
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
@@ -94,7 +94,7 @@ def make_alerts(dlq: DeadLetterQueue) -> Alerts:
 
 def make_trends(context: QueueContext) -> Trends:
     """Numbers by hour."""
-    from mahavishnu.core.queue.trends import Trends
+    from mahavishnu.monitoring.statistics import Trends
 
     return Trends(context)
 
@@ -151,7 +151,7 @@ def make_deletion(context: QueueContext) -> Deletion:
 
 def make_telemetry(dlq: DeadLetterQueue) -> Telemetry:
     """The queue's numbers, for monitoring."""
-    from mahavishnu.core.queue.telemetry import Telemetry
+    from mahavishnu.monitoring.service import Telemetry
 
     return Telemetry(dlq)
 
@@ -172,14 +172,14 @@ def make_archive(context: QueueContext) -> Archive:
 
 def make_dashboard(context: QueueContext) -> Dashboard:
     """Letters by reason, tasks by state, the archive by month."""
-    from mahavishnu.core.queue.dashboard import Dashboard
+    from mahavishnu.monitoring.dashboard import Dashboard
 
     return Dashboard(context)
 
 
 def make_integrity(context: QueueContext) -> Integrity:
     """What finds records that cannot be read."""
-    from mahavishnu.core.queue.integrity import Integrity
+    from mahavishnu.monitoring.integrity import Integrity
 
     return Integrity(context)
 

@@ -14,7 +14,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.events import LOG_EVENTS, log_event
-from mahavishnu.telemetry.log_lines import JsonLines
+from mahavishnu.monitoring.exposition import JsonLines
 from mahavishnu.testing import ManualClock
 
 PACKAGE = Path(__file__).parents[3] / "mahavishnu"
@@ -95,7 +95,7 @@ def test_each_name_of_the_catalogue_is_used_and_no_other() -> None:
 
 def test_importing_configures_no_logging() -> None:
     code = (
-        "import logging, mahavishnu.core.app, mahavishnu.api, mahavishnu.telemetry.log_lines\n"
+        "import logging, mahavishnu.core.app, mahavishnu.api, mahavishnu.monitoring.exposition\n"
         "assert not logging.getLogger('mahavishnu').handlers and not logging.getLogger().handlers\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -15,7 +15,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
 from mahavishnu.engine.context import Limits
 from mahavishnu.engine.meters import METRICS, MOST_VALUES, Distribution, EventMeters, Meters, MetricFamily
 from mahavishnu.model.events import Event, EventName
-from mahavishnu.telemetry.exposition import exposition
+from mahavishnu.monitoring.exposition import exposition
 from mahavishnu.testing import ManualClock
 from mahavishnu.testing.letters import make_letter
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.telemetry.probe_server import Answer, ProbeServer
+from mahavishnu.monitoring.probes import Answer, ProbeServer
 from tests.acceptance.server import environment_for
 
 

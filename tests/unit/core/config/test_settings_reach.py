@@ -19,7 +19,6 @@ from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener
-from mahavishnu.cli.probes import probes_of
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -34,6 +33,7 @@ from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
+from mahavishnu.monitoring.probes import probes_of
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.integrity import UnreadableRecord
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.monitoring.integrity import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore

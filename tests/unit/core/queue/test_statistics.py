@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue import statistics as numbers
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
+from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.stores.kinds import LETTERS
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, sound
 

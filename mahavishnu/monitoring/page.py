@@ -18,10 +18,10 @@ from mahavishnu.console.recent_reads import Recent
 from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.queue.services import make_lifecycle
-from mahavishnu.core.queue.trends import Trend
 from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
+from mahavishnu.monitoring.statistics import Trend
 from mahavishnu.queues.rules import QueueKind
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.staleness_rules import StaleRow

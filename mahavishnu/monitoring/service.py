@@ -50,7 +50,7 @@ class Telemetry:
         """
         from prometheus_client import REGISTRY
 
-        from mahavishnu.telemetry.exposition import ProcessCollector
+        from mahavishnu.monitoring.exposition import ProcessCollector
 
         return ProcessCollector(self.count_here).register(REGISTRY if registry is None else registry)
 

@@ -1,0 +1,178 @@
+"""Health and metrics: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
+from mahavishnu.http.responses import degraded_header, json_response, to_json
+from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.schemas import ReasonLine, RequestModel, ResponseModel, fields_of
+from mahavishnu.monitoring import statistics as trends
+from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
+from mahavishnu.monitoring.statistics import HOURS
+from mahavishnu.stores.base import Health
+
+# ----------------------------------------------------------------------------------------------------
+# Records that cannot be read, over HTTP.
+
+integrity_router = Router(tag="integrity", prefix="/integrity")
+
+
+class UnreadableLine(ResponseModel):
+    """A record that cannot be read."""
+
+    kind: str
+    key: str
+    why: str
+
+
+class IntegrityQuery(RequestModel):
+    """At most how many of them."""
+
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 1000
+
+
+@integrity_router.get("", response_model=list[UnreadableLine], summary="Records that cannot be read", name="list")
+async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[IntegrityQuery, Query()]) -> Response:
+    """Every record of the store is read once, of all namespaces: this takes time where there are many."""
+    found = await dlq.integrity.find_unreadable(params.limit)
+    return json_response([asdict(each) for each in found], 200, degraded_header(found.degraded))
+
+
+# ----------------------------------------------------------------------------------------------------
+# The views of the dashboard over HTTP.
+
+dashboard_router = Router(tag="dashboard", prefix="/dashboard")
+
+
+class StateLine(ResponseModel):
+    """The lifecycle tasks in one state, in numbers; and those that are in it longest."""
+
+    current_state: str
+    task_count: int
+    avg_minutes_in_state: float
+    max_minutes_in_state: float
+    stale_over_1h: int
+    stale_over_1day: int
+    top_stale_tasks: list[str]
+
+
+class MonthLine(ResponseModel):
+    """What was archived of one month, in numbers; null where its partition is detached."""
+
+    month: str
+    tasks_archived: int | None
+    steps_archived: int | None
+    lifecycle_tasks_archived: int | None
+    archive_size: int | None
+
+
+@dashboard_router.get("/dlq", response_model=list[ReasonLine], summary="Letters by reason", name="dlq")
+async def dlq(dlq: Queue, actor: Viewer) -> Response:
+    """The same as `/dlq/stats`, most letters first."""
+    lines = await dlq.dashboard.dlq()
+    return json_response(to_json(lines), 200, degraded_header(lines.degraded))
+
+
+@dashboard_router.get("/staleness", response_model=list[StateLine], summary="What runs now, by state", name="staleness")
+async def staleness(dlq: Queue, actor: Viewer) -> Response:
+    """How many lifecycle tasks are in each state, and for how long; the state with most of over an hour first."""
+    lines = await dlq.dashboard.staleness()
+    return json_response(to_json(lines), 200, degraded_header(lines.degraded))
+
+
+@dashboard_router.get("/archive", response_model=list[MonthLine], summary="The archive by month", name="archive")
+async def archive(dlq: Queue, actor: Viewer) -> Response:
+    """How many letters and lifecycle tasks are archived of each month, in how many bytes; the latest first."""
+    lines = await dlq.dashboard.archive()
+    return json_response(to_json(lines), 200, degraded_header(lines.degraded))
+
+
+# ----------------------------------------------------------------------------------------------------
+
+health_router = Router(tag="health")
+
+
+class HealthReport(ResponseModel):
+    """How the queue is."""
+
+    status: Literal["ok", "degraded", "down"]
+    detail: str
+    kept_locally: int
+    config_error: str | None = Field(description="Why the settings were not read again")
+
+
+_DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "description": "Nothing can be kept or read"}}
+
+
+@health_router.get("/healthz", response_model=HealthReport, summary="Is the process alive?")
+async def healthz(request: Request, dlq: OwnQueue) -> Response:
+    """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
+    return json_response(_health_json(dlq, await dlq.health(), request.scope["actor"]))
+
+
+@health_router.get("/readyz", response_model=HealthReport, responses=_DOWN, summary="Can it work?")
+async def readyz(request: Request, dlq: OwnQueue) -> Response:
+    """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
+    health = await dlq.health()
+    return json_response(_health_json(dlq, health, request.scope["actor"]), 503 if health.status == "down" else 200)
+
+
+def _health_json(dlq: DeadLetterQueue, health: Health, actor: Actor) -> dict[str, Any]:
+    """The health as JSON. The detail may name hosts, and the other one files: only viewers get them."""
+    may_look = actor.role >= Role.VIEWER
+    return {
+        "status": health.status,
+        "detail": health.detail if may_look else "",
+        "kept_locally": health.waiting,
+        "config_error": dlq.context.config_error if may_look else None,
+    }
+
+
+@health_router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text"}},
+    summary="The numbers, for Prometheus",
+)
+async def metrics(
+    dlq: OwnQueue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
+) -> Response:
+    """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
+    out, and `mahavishnu_dlq_store_up` is 0.
+    """
+    return Response(exposition(await dlq.telemetry.collect()), 200, None, CONTENT_TYPE_LATEST)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Numbers by hour over HTTP.
+
+trends_router = Router(tag="trends", prefix="/trends")
+
+
+@fields_of(trends.HourCounts, "start arrived completed failed_again exhausted")
+class Hour(ResponseModel):
+    """The numbers of the hour that begins at `start`; the last one goes on."""
+
+
+@fields_of(trends.Trend, "counted_at not_known degraded")
+class HourList(ResponseModel):
+    """The oldest hour first; `not_known` says what the numbers leave out."""
+
+    hours: list[Hour]
+
+
+@trends_router.get(
+    "/hours", response_model=HourList, summary="What came in, succeeded, failed again and was exhausted, by hour"
+)
+async def by_hour(dlq: Queue, actor: Viewer, hours: int = HOURS) -> Response:
+    """Of UTC; counted by the store, at most twice a minute."""
+    found = await dlq.trends.by_hour(hours)
+    return json_response(to_json(found), 200, degraded_header(found.degraded))
