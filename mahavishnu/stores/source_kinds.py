@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.alerts.rules import Alert, later_alert
 from mahavishnu.archive.records import ArchivePartition
 from mahavishnu.events.rules import DomainEvent, EventPosition
-from mahavishnu.model.alerts import Alert, later_alert
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.search.rules import SavedView
 from mahavishnu.stores.dataclass_codec import dataclass_kind

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from datetime import timedelta
 from pathlib import Path
 
-from mahavishnu.model.alerts import HELD
+from mahavishnu.alerts.rules import HELD
 from tests.acceptance.alert_node import app_on
 from tests.acceptance.node import ROOT, WrongClock
 from tests.receivers import HttpReceiver

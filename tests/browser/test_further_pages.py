@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.testing import ManualClock
 from tests.browser.conftest import Open, Site, served
 from tests.browser.shop import NIGHT

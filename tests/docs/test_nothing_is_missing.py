@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mahavishnu.alerts.service import Alerts
 from mahavishnu.archive.service import Archive
 from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.service import BulkRuns
@@ -16,7 +17,6 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.queue.alerts import Alerts
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.groups.service import Groups
 from mahavishnu.letters.requeue import Requeues

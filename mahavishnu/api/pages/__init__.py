@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
-from mahavishnu.api.pages import alerts, plugins, runbooks, settings
+from mahavishnu.alerts import page as alerts
+from mahavishnu.alerts import page as runbooks
+from mahavishnu.api.pages import plugins, settings
 from mahavishnu.archive import page as archive
 from mahavishnu.archive import page as archived_tasks
 from mahavishnu.audit import page as audit

@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.config.problems import display_value, refusal
 from mahavishnu.core.config.schema import (
@@ -50,7 +51,6 @@ from mahavishnu.core.config.sections import (
 from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy

@@ -7,22 +7,22 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.events.rules import EventRules
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.events import log_event
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.tasks.staleness_rules import StalenessRules
 
 if TYPE_CHECKING:
+    from mahavishnu.alerts.service import Alerts
     from mahavishnu.archive.deletion import Deletion
     from mahavishnu.archive.service import Archive
     from mahavishnu.bulk.service import BulkRuns
     from mahavishnu.capture.closing import Closing
     from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-    from mahavishnu.core.queue.alerts import Alerts
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.context import QueueContext
     from mahavishnu.events.service import DomainEvents
@@ -87,7 +87,7 @@ def make_views(context: QueueContext) -> Views:
 
 def make_alerts(dlq: DeadLetterQueue) -> Alerts:
     """Who is told that something is wrong."""
-    from mahavishnu.core.queue.alerts import Alerts
+    from mahavishnu.alerts.service import Alerts
 
     return Alerts(dlq)
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.events.routes import LiveEvent, _is_in
 from mahavishnu.http.auth import Limit
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.errors import NoSuchGroup, PermissionDenied
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.permissions import Permission, Principal, Scope

@@ -9,28 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahavishnu.groups.rules import Group, GroupState, GroupView
-from mahavishnu.model.alert_rules import (
-    AlertReason,
-    AlertRules,
-    Finding,
-    exhausted_finding,
-    fold_groups,
-    group_finding,
-    worker_finding,
-)
-from mahavishnu.model.alerts import (
+from mahavishnu.alerts.rules import (
     HELD,
     Alert,
     AlertPhase,
+    AlertReason,
+    AlertRules,
+    Finding,
     NoticeKind,
+    exhausted_finding,
+    fold_groups,
+    group_finding,
     hold_alert,
     is_owed,
     later_alert,
     next_alert,
     note_sent,
     owed_channels,
+    worker_finding,
 )
+from mahavishnu.groups.rules import Group, GroupState, GroupView
 from mahavishnu.model.errors import InvalidInput
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mahavishnu.core.queue.alerts import Alerts
+from mahavishnu.alerts.rules import AlertReason, AlertRules
+from mahavishnu.alerts.service import Alerts
 from mahavishnu.groups.service import Groups
-from mahavishnu.model.alert_rules import AlertReason, AlertRules
 from tests.receivers import HttpReceiver
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, away, read, require_inert

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.model.alert_rules import AlertRules
+from mahavishnu.alerts.rules import AlertRules
 from tests.receivers import HttpReceiver
 from tests.unit.api.conftest import ApiHarness
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from mahavishnu.access.oidc import ProviderRules
+from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.cli.access import access_of, provider_of
@@ -29,7 +30,6 @@ from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor
 from mahavishnu.http.proxies import Proxies
 from mahavishnu.letters.rules import RequeueRules
-from mahavishnu.model.alert_rules import AlertRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal

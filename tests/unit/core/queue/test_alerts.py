@@ -10,11 +10,21 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.alerts.rules import (
+    HELD,
+    Alert,
+    AlertPhase,
+    AlertReason,
+    AlertRules,
+    Finding,
+    NoticeKind,
+    hold_alert,
+    next_alert,
+    note_sent,
+)
+from mahavishnu.alerts.service import LOOK_SECONDS
 from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.queue.alerts import LOOK_SECONDS
-from mahavishnu.model.alert_rules import AlertReason, AlertRules, Finding
-from mahavishnu.model.alerts import HELD, Alert, AlertPhase, NoticeKind, hold_alert, next_alert, note_sent
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.webhooks import is_signed

@@ -14,7 +14,7 @@ ROUTES = (
     Routes("query", "mahavishnu.search.routes"),
     Routes("views", "mahavishnu.search.routes"),
     Routes("trends", "mahavishnu.monitoring.routes"),
-    Routes("alerts", "mahavishnu.api.routes.alerts"),
+    Routes("alerts", "mahavishnu.alerts.routes"),
     Routes("runs", "mahavishnu.bulk.routes"),
     Routes("groups", "mahavishnu.groups.routes"),
     Routes("claims", "mahavishnu.workers.routes"),

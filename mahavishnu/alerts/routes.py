@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import StrictStr
 from starlette.responses import Response
 
+from mahavishnu.alerts import rules as alerts
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
 from mahavishnu.http.responses import json_response, to_json
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import RequestModel, ResponseModel
-from mahavishnu.model import alerts
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "sending a test of alerts"))]
 router = Router(tag="alerts", prefix="/alerts")

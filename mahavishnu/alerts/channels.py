@@ -19,8 +19,7 @@ from email.policy import SMTP
 from typing import Any
 from urllib.parse import quote
 
-from mahavishnu.model.alert_rules import AlertReason, AlertRules, runbook_path
-from mahavishnu.model.alerts import Alert, NoticeKind, notice_id
+from mahavishnu.alerts.rules import Alert, AlertReason, AlertRules, NoticeKind, notice_id, runbook_path
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_NAMESPACE

@@ -15,35 +15,33 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from mahavishnu.bulk.run import RunState
-from mahavishnu.core.alert_channels import CHANNEL_SECONDS, Channel, Refused, make_channels
-from mahavishnu.engine.letters import NamespaceRecords
-from mahavishnu.groups.rules import GroupView
-from mahavishnu.model.alert_rules import (
+from mahavishnu.alerts.channels import CHANNEL_SECONDS, Channel, Refused, make_channels
+from mahavishnu.alerts.rules import (
     CHANNELS,
     GROUP_REASONS,
+    KEPT,
+    Alert,
+    AlertPhase,
     AlertReason,
     AlertRules,
     Finding,
+    NoticeKind,
     RuleReport,
     exhausted_finding,
     fold_groups,
     group_finding,
+    hold_alert,
+    next_alert,
+    note_sent,
+    owed_channels,
     report_rules,
     run_finding,
     store_finding,
     worker_finding,
 )
-from mahavishnu.model.alerts import (
-    KEPT,
-    Alert,
-    AlertPhase,
-    NoticeKind,
-    hold_alert,
-    next_alert,
-    note_sent,
-    owed_channels,
-)
+from mahavishnu.bulk.run import RunState
+from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.groups.rules import GroupView
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Between, Is, Not, Query, Sort
