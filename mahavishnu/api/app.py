@@ -36,7 +36,7 @@ from mahavishnu.monitoring import routes as health
 from mahavishnu.monitoring.page import show_overview
 
 if TYPE_CHECKING:
-    from mahavishnu.core.config.settings import Setting
+    from mahavishnu.settings.settings import Setting
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.

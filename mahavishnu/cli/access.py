@@ -11,8 +11,8 @@ from mahavishnu.model.errors import InvalidInput
 if TYPE_CHECKING:
     from mahavishnu.access.oidc import ProviderRules
     from mahavishnu.core.config import MahavishnuSettings
-    from mahavishnu.core.config.sections import LimitSettings
     from mahavishnu.http.auth import Access, Limit
+    from mahavishnu.settings.sections import LimitSettings
 
 
 def access_of(settings: MahavishnuSettings) -> Access:

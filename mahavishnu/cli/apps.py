@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.cli.options import Session
-from mahavishnu.core.config.sources import FILE_VARIABLE, SettingsFile
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.sources import FILE_VARIABLE, SettingsFile
 
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp

@@ -264,7 +264,7 @@ def run_conversation(
 
 def require_store(session: Session) -> None:
     """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
-    from mahavishnu.core.config.schema import default_store_url
+    from mahavishnu.settings.schema import default_store_url
 
     url = session.settings.dlq_store_url
     if not url.startswith("sqlite:") or (session.store is None and url == default_store_url()):

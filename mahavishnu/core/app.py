@@ -17,7 +17,6 @@ from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.local_files import describe_file, other_local_files
 from mahavishnu.core.opensearch_integration import OpenSearchIntegration
 from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.resilience import ErrorRecoveryManager
@@ -27,6 +26,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.queues.definitions import DeclaredQueues
+from mahavishnu.settings.local_files import describe_file, other_local_files
 from mahavishnu.stores.base import Store
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import is_opensearch
+from mahavishnu.settings.schema import is_opensearch
 from mahavishnu.stores.urls import opensearch_client
 
 

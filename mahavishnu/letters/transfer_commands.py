@@ -266,7 +266,7 @@ def drain(
     json: AsJson = False,
 ) -> None:
     """Bring home what is kept in a local store: into the store of the settings, each letter exactly once."""
-    from mahavishnu.core.local_files import count_letters
+    from mahavishnu.settings.local_files import count_letters
     from mahavishnu.stores.urls import sqlite_path
 
     session = session_of(context)

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from mahavishnu.core.config.settings import MahavishnuSettings
-from mahavishnu.core.config.sources import SettingsError, queue_files
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
 from mahavishnu.model.namespaces import require_namespace
@@ -22,6 +20,8 @@ from mahavishnu.queues.rules import (
     require_queue_name,
     whole_options,
 )
+from mahavishnu.settings.settings import MahavishnuSettings
+from mahavishnu.settings.sources import SettingsError, queue_files
 from mahavishnu.stores.base import (
     find_pages,
     get_one,

@@ -24,9 +24,9 @@ from mahavishnu.api.app import create_app
 from mahavishnu.cli.app import app as command_line
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import fields, variable
-from mahavishnu.core.config.sources import FILE_VARIABLE
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.settings.schema import fields, variable
+from mahavishnu.settings.sources import FILE_VARIABLE
 from tests.opensearch.cluster import Cluster
 from tests.opensearch.tools import tool
 

@@ -14,7 +14,6 @@ from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import fields
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.events.service import DomainEvents
@@ -28,6 +27,7 @@ from mahavishnu.monitoring.statistics import Trends
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.service import Search
 from mahavishnu.search.views import Views
+from mahavishnu.settings.schema import fields
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.workers.claims import Claims
 from mahavishnu.workers.service import Workers

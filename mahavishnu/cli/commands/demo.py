@@ -25,13 +25,13 @@ from mahavishnu.cli.commands.processes import open_listener, run_server, stop_si
 from mahavishnu.cli.output import NARROW, escape_controls, print_line
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import NO_STORE
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.settings.schema import NO_STORE
 
 _TRY = (
     "open {url} in a browser: the console, with a first fix to try",

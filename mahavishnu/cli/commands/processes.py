@@ -59,8 +59,8 @@ def serve(
     log_format: Format = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully; with an app SIGHUP reads the settings again."""
-    from mahavishnu.core.local_files import describe_file, other_local_files
     from mahavishnu.core.wiring import chain_from, queue_from
+    from mahavishnu.settings.local_files import describe_file, other_local_files
 
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")

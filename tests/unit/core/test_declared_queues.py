@@ -10,11 +10,11 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.sources import SettingsError
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.errors import NoSuchQueue, StoreUnavailable
 from mahavishnu.queues.items import QueueItem
 from mahavishnu.queues.rules import RetryRule
+from mahavishnu.settings.sources import SettingsError
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock

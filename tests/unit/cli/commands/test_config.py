@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import fields
+from mahavishnu.settings.schema import fields
 from tests.unit.cli.conftest import Run
 
 Write = Callable[[str], Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mahavishnu.cli.commands.inspect import yaml_scalar
+from mahavishnu.settings.commands import yaml_scalar
 from tests.unit.cli.conftest import Run
 
 Write = Callable[[str], Path]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.sources import SettingsError
+from mahavishnu.settings.sources import SettingsError
 
 SECRETS = {"slack_url": "https://hooks.slack.example/T/B/canary", "pagerduty_key": "canary", "webhook_secret": "canary",
            "smtp_password": "canary", "webhook_url": "https://chat.example/hooks/canary"}  # fmt: skip

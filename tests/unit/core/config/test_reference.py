@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import describe_allowed, fields, schema_at, variable
+from mahavishnu.settings.schema import describe_allowed, fields, schema_at, variable
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = ROOT / "settings/mahavishnu.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import default_local_url, is_opensearch, state_directory, without_passwords
+from mahavishnu.settings.schema import default_local_url, is_opensearch, state_directory, without_passwords
 from tests.unit.core.config.conftest import problems
 
 

@@ -11,8 +11,8 @@ import pytest
 from pydantic import Field, SecretStr, ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.config.schema import fields
-from mahavishnu.core.config.sections import CircuitSettings, Section
+from mahavishnu.settings.schema import fields
+from mahavishnu.settings.sections import CircuitSettings, Section
 from tests.unit.core.config.conftest import problems
 
 POLICIES = "dlq_default_retry_policy must be one of ['never', 'linear', 'exponential', 'immediate'], got"

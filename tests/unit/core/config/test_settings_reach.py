@@ -23,8 +23,6 @@ from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listen
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import fields
-from mahavishnu.core.config.sections import LimitSettings
 from mahavishnu.engine.tracing import OpenTelemetryTracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor
@@ -34,6 +32,8 @@ from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.monitoring.probes import probes_of
+from mahavishnu.settings.schema import fields
+from mahavishnu.settings.sections import LimitSettings
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.core.config.problems import check
-from mahavishnu.core.config.settings import MahavishnuSettings, ReloadResult, SettingsError
+from mahavishnu.settings.problems import check
+from mahavishnu.settings.settings import MahavishnuSettings, ReloadResult, SettingsError
 
 __all__ = ["MahavishnuSettings", "ReloadResult", "SettingsError", "check"]

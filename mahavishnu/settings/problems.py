@@ -20,7 +20,8 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from mahavishnu.core.config.schema import (
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.schema import (
     NO_STORE,
     PREFIX,
     describe_allowed,
@@ -32,11 +33,10 @@ from mahavishnu.core.config.schema import (
     variable,
     without_passwords,
 )
-from mahavishnu.core.config.sources import SettingsError, Sources
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.sources import SettingsError, Sources
 
 if TYPE_CHECKING:
-    from mahavishnu.core.config.settings import MahavishnuSettings
+    from mahavishnu.settings.settings import MahavishnuSettings
 
 HIDDEN = "***"
 _LONGEST = 60
@@ -148,7 +148,7 @@ def check(path: str | os.PathLike[str] | None = None, **values: Any) -> Report:
     >>> check(dlq_store_url="opensearch://search.example:9200").warnings[0]
     'argument: dlq_store_url: letters go to search.example unencrypted; use opensearchs:'
     """
-    from mahavishnu.core.config.settings import MahavishnuSettings
+    from mahavishnu.settings.settings import MahavishnuSettings
 
     try:
         settings = MahavishnuSettings.load(path, **values)

@@ -25,8 +25,15 @@ from pydantic import (
 
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.archive.rules import RetentionRules
-from mahavishnu.core.config.problems import display_value, refusal
-from mahavishnu.core.config.schema import (
+from mahavishnu.events.rules import EventRules
+from mahavishnu.letters.rules import RequeueRules
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
+from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.queues.rules import check_declared
+from mahavishnu.settings.problems import display_value, refusal
+from mahavishnu.settings.schema import (
     NO_STORE,
     default_local_url,
     default_store_url,
@@ -37,7 +44,7 @@ from mahavishnu.core.config.schema import (
     schema_at,
     variable,
 )
-from mahavishnu.core.config.sections import (
+from mahavishnu.settings.sections import (
     CircuitSettings,
     EncryptionSettings,
     FromSection,
@@ -48,14 +55,7 @@ from mahavishnu.core.config.sections import (
     setting,
     setting_of,
 )
-from mahavishnu.core.config.sources import SettingsError, SettingsFile, Sources, read_sources
-from mahavishnu.events.rules import EventRules
-from mahavishnu.letters.rules import RequeueRules
-from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.queues.rules import check_declared
+from mahavishnu.settings.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import StalenessRules
 

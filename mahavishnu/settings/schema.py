@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mahavishnu.core.config.sections import section_of
 from mahavishnu.model.rules import Rules
+from mahavishnu.settings.sections import section_of
 
 PREFIX = "MAHAVISHNU_"
 NESTED = "__"

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mahavishnu.core.config.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 
 FILE = Path("settings/mahavishnu.yaml")
 QUEUE_FOLDER = "queues"  # beside the settings file
@@ -244,6 +244,6 @@ class FormError(Exception):
 
 
 def _parse(content: bytes, label: str) -> Values:
-    from mahavishnu.core.config.yaml_file import parse_yaml  # with yaml: only where there is a file
+    from mahavishnu.settings.yaml_file import parse_yaml  # with yaml: only where there is a file
 
     return parse_yaml(content, label)

@@ -10,7 +10,6 @@ from mahavishnu.access import page as login
 from mahavishnu.access import page as provider_login
 from mahavishnu.alerts import page as alerts
 from mahavishnu.alerts import page as runbooks
-from mahavishnu.api.pages import plugins, settings
 from mahavishnu.archive import page as archive
 from mahavishnu.archive import page as archived_tasks
 from mahavishnu.audit import page as audit
@@ -25,6 +24,8 @@ from mahavishnu.letters import page as letters
 from mahavishnu.letters import page as namespaces
 from mahavishnu.monitoring import page as overview
 from mahavishnu.queues import page as queues
+from mahavishnu.settings import page as plugins
+from mahavishnu.settings import page as settings
 from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.config.schema import state_directory
+from mahavishnu.settings.schema import state_directory
 from mahavishnu.stores.urls import sqlite_path
 
 _COUNT = "SELECT count(*) FROM letters WHERE resolution_status IS NOT 'deleted'"
