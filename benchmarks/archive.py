@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from benchmarks.sources import NOW, open_letter
-from mahavishnu.cli.commands.processes import collect_rarely
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.processes import collect_rarely
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS

@@ -23,7 +23,7 @@ from typing import Any
 
 from opensearchpy import AsyncOpenSearch
 
-from mahavishnu.cli.app import run
+from mahavishnu.core.commands import run
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.transfer import letter_as_line

@@ -192,7 +192,7 @@ def client_of(app: MahavishnuApp) -> httpx.AsyncClient:
 
 
 def api_package() -> Any:
-    """`mahavishnu.api`, or what it was once called."""
+    """`mahavishnu.core.api`, or what it was once called."""
     try:
         return import_module(f"{mahavishnu.__name__}.api")
     except ModuleNotFoundError:

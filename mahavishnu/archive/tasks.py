@@ -17,7 +17,7 @@ from mahavishnu.archive.partitions import ArchivePlaces, PartitionsPage, find_in
 from mahavishnu.archive.records import ArchivedLetter
 from mahavishnu.archive.rules import RetentionRules, leaving_tasks, month_of
 from mahavishnu.archive.task_records import ArchivedTask, archived_task_key
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError

@@ -17,7 +17,7 @@ def main() -> int:
     try:
         before = signal.signal(signal.SIGINT, _end)
         try:
-            from mahavishnu.cli.app import run
+            from mahavishnu.core.commands import run
         finally:
             signal.signal(signal.SIGINT, before)
     except ModuleNotFoundError as missing:

@@ -230,8 +230,8 @@ async def open_connection(
         finally:
             await server.close()
         return
-    from mahavishnu.api.local import LocalApi
     from mahavishnu.cli.transports import LocalTransport
+    from mahavishnu.core.api_local import LocalApi
     from mahavishnu.core.wiring import queue_from
     from mahavishnu.stores.urls import mask
 

@@ -278,7 +278,7 @@ def show_directions(value: Any) -> Any:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mahavishnu.api.pages"),
+        loader=jinja2.PackageLoader("mahavishnu.core.pages"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         extensions=[Layout],

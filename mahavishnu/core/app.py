@@ -17,9 +17,8 @@ from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
-from mahavishnu.core.opensearch_integration import OpenSearchIntegration
-from mahavishnu.core.queue.services import make_lifecycle
 from mahavishnu.core.resilience import ErrorRecoveryManager
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json
@@ -27,13 +26,45 @@ from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.queues.definitions import DeclaredQueues
 from mahavishnu.settings.local_files import describe_file, other_local_files
+from mahavishnu.settings.schema import is_opensearch
 from mahavishnu.stores.base import Store
+from mahavishnu.stores.urls import opensearch_client
 
 if TYPE_CHECKING:
     from mahavishnu.core.sync import SyncApp
     from mahavishnu.events.service import DomainEvents
     from mahavishnu.monitoring.service import Telemetry
     from mahavishnu.tasks.service import Lifecycle
+
+
+# ----------------------------------------------------------------------------------------------------
+# The app's own connection to OpenSearch.
+
+
+class OpenSearchIntegration:
+    """The app's own connection to OpenSearch, for those who want to query the index of letters."""
+
+    def __init__(self, settings: MahavishnuSettings) -> None:
+        self._arguments = settings.store_arguments()
+
+    @classmethod
+    def from_settings(cls, settings: MahavishnuSettings) -> Self | None:
+        """The integration, or None where letters are not kept in OpenSearch."""
+        return cls(settings) if is_opensearch(settings.dlq_store_url) else None
+
+    @cached_property
+    def client(self) -> Any:
+        """An `opensearchpy.AsyncOpenSearch`; a queue made from it waits for answers as long as the app's own."""
+        names = ("url", "user", "password", "headers", "timeout")
+        return opensearch_client(**{name: self._arguments[name] for name in names})
+
+    async def close(self) -> None:
+        """Close the client, if there is one."""
+        if "client" in self.__dict__:
+            await self.__dict__.pop("client").close()
+
+
+# ----------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from mahavishnu.audit.service import AuditLog
 from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.waiting_room import WAITING
-from mahavishnu.core.queue import services
+from mahavishnu.core import services
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for

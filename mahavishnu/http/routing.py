@@ -1,7 +1,7 @@
 """How routes are declared, and how a request becomes the arguments of its handler.
 
 The declarations belong to no web framework: `create_app` hands them to FastAPI, and the command line calls them in its
-own process (`mahavishnu.api.local`), where importing FastAPI would take longer than everything else.
+own process (`mahavishnu.core.api_local`), where importing FastAPI would take longer than everything else.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from mahavishnu.audit.service import AuditRecord
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
 from mahavishnu.letters.rules import BY_RULE, RequeueRules

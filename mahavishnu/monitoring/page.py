@@ -17,7 +17,7 @@ from mahavishnu.console.frame import Guide, Link, guide_to
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.console.words import plural
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue

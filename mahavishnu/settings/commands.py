@@ -107,7 +107,7 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
 def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
     """What `serve` or a worker would refuse of them."""
     from mahavishnu.classify.yaml_rules import YamlRules
-    from mahavishnu.cli.access import access_of
+    from mahavishnu.core.access import access_of
 
     origins = settings.origins()
     rules = settings.classifier_rules

@@ -16,7 +16,7 @@ from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.console.words import plural
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import json_response, page_headers, to_json

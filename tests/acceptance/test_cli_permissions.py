@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from mahavishnu.cli.app import COMMANDS, GROUPS, app
+from mahavishnu.core.commands import COMMANDS, GROUPS, app
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.permissions import Permission

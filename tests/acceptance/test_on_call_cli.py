@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mahavishnu.cli.app import app
+from mahavishnu.core.commands import app
 from tests.acceptance.server import environment_for
 
 CUSTOMERS = 12

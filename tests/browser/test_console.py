@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from mahavishnu.api import Access
+from mahavishnu.core.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
 from tests.browser.conftest import TOKENS, Open, Site, served

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from playwright.async_api import Locator, Page, expect
 
-from mahavishnu.cli.commands.demo_workflows import QuickClock
-from mahavishnu.cli.commands.processes import open_listener, run_server, url_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.demo import QuickClock
+from mahavishnu.core.processes import open_listener, run_server, url_of
 from mahavishnu.model.clock import SystemClock
 from tests.acceptance.test_monitoring import free_port, receiver, running
 from tests.browser.conftest import Open

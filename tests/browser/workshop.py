@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.tasks.task import StepRecord
 from mahavishnu.testing import ManualClock

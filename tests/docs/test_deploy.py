@@ -20,9 +20,9 @@ import pytest
 import typer
 import yaml
 
-from mahavishnu.api.app import create_app
-from mahavishnu.cli.app import app as command_line
+from mahavishnu.core.api import create_app
 from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.commands import app as command_line
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.settings.schema import fields, variable

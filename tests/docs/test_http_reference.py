@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events import routes as events
 from mahavishnu.http import errors

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from mahavishnu.api.pages import LINKS
-from mahavishnu.cli.app import GROUPS as COMMAND_GROUPS
-from mahavishnu.cli.app import verbs_of
+from mahavishnu.core.commands import GROUPS as COMMAND_GROUPS
+from mahavishnu.core.commands import verbs_of
+from mahavishnu.core.pages import LINKS
 from mahavishnu.engine.meters import METRICS, MetricKind
 from mahavishnu.model.events import LOG_EVENTS
 from tests.opensearch.tools import tool

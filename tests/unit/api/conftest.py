@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
 from mahavishnu.testing.letters import make_letter

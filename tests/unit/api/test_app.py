@@ -6,7 +6,7 @@ import httpx
 from fastapi import FastAPI
 
 from mahavishnu import __version__
-from mahavishnu.api import create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from tests.unit.api.conftest import URL, ApiHarness, bearer
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
 from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer

@@ -9,7 +9,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.values.encryption import new_key
 from tests.unit.queues import NETWORK, House, queue_of
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mahavishnu.api import connections
-from mahavishnu.cli.commands.processes import open_listener, run_server
+from mahavishnu.core import processes as connections
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.processes import open_listener, run_server
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

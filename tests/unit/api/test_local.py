@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
-from mahavishnu.api.local import LocalApi
-from mahavishnu.api.routes import ROUTES
+from mahavishnu.core.api import create_app
+from mahavishnu.core.api_local import LocalApi
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.routes import ROUTES
 from mahavishnu.http.middleware import App
 from mahavishnu.testing import ManualClock, make_letter
 from tests.unit.api.conftest import URL

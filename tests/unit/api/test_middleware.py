@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import Access
+from mahavishnu.core.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http import middleware
 from mahavishnu.http.middleware import ApiMiddleware, Receive, Scope, Send, SharedReads

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.events.routes import LiveFeed

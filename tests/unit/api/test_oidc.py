@@ -18,7 +18,7 @@ import pytest
 
 from mahavishnu.access.oidc import Attempt, ProviderProblem, ProviderRules
 from mahavishnu.access.sessions import LIFETIME, Sessions
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.proxies import RoleMap
 from mahavishnu.model.clock import SystemClock

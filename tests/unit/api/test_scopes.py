@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mahavishnu.alerts.rules import AlertRules
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.events.routes import LiveEvent, _is_in

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mahavishnu.cli.app import app
+from mahavishnu.core.commands import app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from mahavishnu import __version__
-from mahavishnu.cli import app
 from mahavishnu.cli.output import ExitCode, plain, print_block, print_json, print_table
+from mahavishnu.core import commands as app
 from mahavishnu.model import errors
 from tests.unit.cli.conftest import Run
 

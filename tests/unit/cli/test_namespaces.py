@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.cli.app import COMMANDS, function_of
+from mahavishnu.core.commands import COMMANDS, function_of
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.stores.urls import open_store

@@ -91,7 +91,9 @@ def test_ctrl_c_ends_it_quietly() -> None:
     assert (process.returncode, out, err) == (130, "", "")
 
 
-@pytest.mark.parametrize("module", ["typer", "mahavishnu.cli.app", "mahavishnu.cli.client", "mahavishnu.api.local"])
+@pytest.mark.parametrize(
+    "module", ["typer", "mahavishnu.core.commands", "mahavishnu.cli.client", "mahavishnu.core.api_local"]
+)
 def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
@@ -152,7 +154,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 "rich",
                 "uvicorn",
                 "yaml",
-                "mahavishnu.api.app",
+                "mahavishnu.core.api",
                 "mahavishnu.bulk.routes",
             }
             | {f"mahavishnu.cli.{name}" for name in ("letter_actions", "groups", "runs", "processes")}

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import mahavishnu
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit

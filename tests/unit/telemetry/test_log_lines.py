@@ -95,7 +95,7 @@ def test_each_name_of_the_catalogue_is_used_and_no_other() -> None:
 
 def test_importing_configures_no_logging() -> None:
     code = (
-        "import logging, mahavishnu.core.app, mahavishnu.api, mahavishnu.monitoring.exposition\n"
+        "import logging, mahavishnu.core.app, mahavishnu.core.api, mahavishnu.monitoring.exposition\n"
         "assert not logging.getLogger('mahavishnu').handlers and not logging.getLogger().handlers\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

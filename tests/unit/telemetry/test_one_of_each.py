@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
 from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.core.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.meters import METRICS

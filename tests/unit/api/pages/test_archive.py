@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.archive.service import Archive
-from mahavishnu.core.queue.services import make_lifecycle
+from mahavishnu.core.services import make_lifecycle
 from mahavishnu.tasks.task import StepRecord
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, HTML, away, read, require_inert

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from mahavishnu.cli.app import app
+from mahavishnu.core.commands import app
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import read
 

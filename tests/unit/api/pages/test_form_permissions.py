@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 import mahavishnu.api.pages
-from mahavishnu.api import Access, create_app
-from mahavishnu.api.pages import PAGES
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.pages import PAGES
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit
 from mahavishnu.http.responses import etag
@@ -201,7 +201,7 @@ def test_every_form_has_its_cases() -> None:
     covered = {each.path for each in CASES}
     assert posted - HARMLESS == covered
     assert {route.method for page in PAGES for route in page.router.routes} == {"GET", "POST"}
-    templates = Path(mahavishnu.api.pages.__file__).parent / "templates"
+    templates = Path(mahavishnu.core.pages.__file__).parent / "templates"
     buttons = {
         name for path in templates.glob("*.html") for name in re.findall(r'name="act" value="(\w+)"', path.read_text())
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from mahavishnu.api import create_app
 from mahavishnu.console.frame import FirstFix
+from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock

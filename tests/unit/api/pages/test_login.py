@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mahavishnu.access.sessions import LIFETIME, Sessions
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.api import Access
+from mahavishnu.core.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit

@@ -12,7 +12,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from mahavishnu.access.sessions import LIFETIME
-from mahavishnu.api import Access, create_app
+from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events.routes import (
     KEEPALIVE_SECONDS,

@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.letters.transfer import letter_as_line

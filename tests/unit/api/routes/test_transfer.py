@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from mahavishnu.cli.commands.processes import open_listener, run_server
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.processes import open_listener, run_server
 from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page

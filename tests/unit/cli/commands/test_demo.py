@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mahavishnu.cli.commands.demo import demo_settings, summary_lines, view
+from mahavishnu.core.demo import demo_settings, summary_lines, view
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter

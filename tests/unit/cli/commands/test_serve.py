@@ -18,8 +18,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import httpx
 import pytest
 
-from mahavishnu.cli.commands.processes import open_listener
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.processes import open_listener
 from tests.unit.cli.commands.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
 __all__ = ["shop"]  # a fixture

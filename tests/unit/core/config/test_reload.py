@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mahavishnu.api import create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.context import Limits

@@ -18,11 +18,11 @@ from mahavishnu.access.oidc import ProviderRules
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.classify.plugins import PluginState
-from mahavishnu.cli.access import access_of, provider_of
-from mahavishnu.cli.commands.processes import api_of, log_format_of, open_listener
 from mahavishnu.core import wiring
+from mahavishnu.core.access import access_of, provider_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.processes import api_of, log_format_of, open_listener
 from mahavishnu.engine.tracing import OpenTelemetryTracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.core.queue.services import make_processing
+from mahavishnu.core.services import make_processing
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RetryPolicy

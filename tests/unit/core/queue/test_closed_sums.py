@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.queue.services import add_up_closed
+from mahavishnu.core.services import add_up_closed
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.errors import MahavishnuError, StoreError

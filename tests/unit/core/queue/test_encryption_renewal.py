@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.api import Access
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.archive.task_records import ARCHIVED_TASKS
 from mahavishnu.capture.waiting_room import WAITING
+from mahavishnu.core.api import Access
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue

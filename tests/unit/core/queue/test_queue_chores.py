@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.queue.services import archive_old
+from mahavishnu.core.services import archive_old
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def access_of(settings: MahavishnuSettings) -> Access:
     """Who may do what, as the settings say. Raises InvalidInput."""
-    from mahavishnu.api import Access
+    from mahavishnu.core.api import Access
     from mahavishnu.http.proxies import Proxies, RoleMap
 
     def plain(tokens: Any) -> dict[str, str]:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.api.routes import ROUTES
+from mahavishnu.core.routes import ROUTES
 from mahavishnu.http.auth import Access, QueueViews
 from mahavishnu.http.errors import on_own_error, problem, problem_for_request
 from mahavishnu.http.middleware import ApiMiddleware, App, Receive, Scope, Send

@@ -17,15 +17,15 @@ from mahavishnu.access.oidc import Provider, ProviderRules
 from mahavishnu.access.provider_logins import ProviderLogins
 from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
-from mahavishnu.api.pages import LINKS, PAGES
-from mahavishnu.api.routes import ROUTES
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix
 from mahavishnu.console.problems import ProblemPages
 from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.pages import LINKS, PAGES
+from mahavishnu.core.routes import ROUTES
 from mahavishnu.events import routes as events
-from mahavishnu.http.auth import Access, QueueViews, Viewer, get_own_queue, wants_page
+from mahavishnu.http.auth import Access, Actor, QueueViews, Role, Viewer, get_own_queue, wants_page
 from mahavishnu.http.errors import Problem, handle_errors, problem_responses
 from mahavishnu.http.middleware import ApiMiddleware, NamespacePaths
 from mahavishnu.http.responses import json_response
@@ -36,7 +36,24 @@ from mahavishnu.monitoring import routes as health
 from mahavishnu.monitoring.page import show_overview
 
 if TYPE_CHECKING:
+    pass
     from mahavishnu.settings.settings import Setting
+
+
+# ----------------------------------------------------------------------------------------------------
+# The HTTP API: `create_app(dlq)` is an ASGI app, alone or mounted in another one.
+
+__all__ = ["Access", "Actor", "Role", "create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "create_app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    return create_app
+
+
+# ----------------------------------------------------------------------------------------------------
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.

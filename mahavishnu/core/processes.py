@@ -14,12 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mahavishnu.capture.adapters import close_threads
-from mahavishnu.cli.access import access_of, provider_of
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
+from mahavishnu.core.access import access_of, provider_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.exposition import LogFormat, configure_logging
 from mahavishnu.monitoring.probes import probes_of
@@ -137,7 +138,7 @@ def url_of(listening: socket.socket) -> str:
 
 def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings, *, first_fix: FirstFix | None = None) -> FastAPI:
     """The API of this queue as the settings say. Raises InvalidInput for tokens that are wrong."""
-    from mahavishnu.api import create_app
+    from mahavishnu.core.api import create_app
 
     return create_app(
         dlq,
@@ -152,8 +153,6 @@ def api_of(dlq: DeadLetterQueue, settings: MahavishnuSettings, *, first_fix: Fir
 
 def _server(api: FastAPI) -> uvicorn.Server:
     import uvicorn
-
-    from mahavishnu.api.connections import BoundedProtocol
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -360,3 +359,55 @@ def stop_signals() -> Iterator[asyncio.Event]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Connections that wait for their client: bounded in time and number, so that they do not take the place of others.
+
+HEAD_SECONDS = 10.0  # for the head of a request, from its first byte; for the first one, from the connection on
+MOST_IDLE = 256  # connections without a request; a process has files for 1,024 where nobody has asked for more
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, which waits for the end of a head, and for the rest of a refused body, for ever.
+
+    A connection with a request that is being answered, such as a live stream, is left alone.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._idle_since = 0.0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._idle_since = self.loop.time()
+        self._deadline = self.loop.call_later(HEAD_SECONDS, transport.abort)
+        idle = [each for each in self.connections if isinstance(each, BoundedProtocol) and each.is_idle]
+        if len(idle) > MOST_IDLE:
+            min(idle, key=lambda each: each._idle_since).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.is_idle:
+            self._cancel_deadline()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def on_response_complete(self) -> None:
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
