@@ -27,7 +27,7 @@ from mahavishnu.monitoring.page import read_or_none
 # The runbooks: what each alert means, where to look, and what to do, in the words of the documentation.
 
 _NAME = "runbooks.md"
-_SOURCE = Path(__file__).parents[3] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module
+_SOURCE = Path(__file__).parents[2] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK_ELSEWHERE = re.compile(r"\[([^\]]+)\]\((?!#)[^)]*\)")
 router = Router(tag="runbooks_page", documented=False)

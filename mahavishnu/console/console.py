@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import cache, partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -35,6 +36,7 @@ from mahavishnu.stores.base import Health
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)
+_PACKAGE = Path(__file__).parents[1]  # each room has a folder of templates
 HTML = "text/html; charset=utf-8"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

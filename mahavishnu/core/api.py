@@ -1,4 +1,4 @@
-"""`create_app` puts the routes, the middleware and the error handlers together."""
+"""The HTTP API: `create_app(dlq)` is an ASGI app, alone or mounted in another one."""
 
 from __future__ import annotations
 
@@ -36,25 +36,9 @@ from mahavishnu.monitoring import routes as health
 from mahavishnu.monitoring.page import show_overview
 
 if TYPE_CHECKING:
-    pass
     from mahavishnu.settings.settings import Setting
 
-
-# ----------------------------------------------------------------------------------------------------
-# The HTTP API: `create_app(dlq)` is an ASGI app, alone or mounted in another one.
-
 __all__ = ["Access", "Actor", "Role", "create_app"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "create_app":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    return create_app
-
-
-# ----------------------------------------------------------------------------------------------------
-
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # Their responses do not depend on who asks.
 SHARED = (f"{API}/dlq", f"{API}/dlq/stats", f"{API}/dlq/statistics", f"{API}/groups", "/metrics")
@@ -176,7 +160,7 @@ def _routes() -> Sequence[BaseRoute]:
     for each in routers:
         each.add_to(router, API)
     start.add_to(router)
-    health.router.add_to(router)
+    health.health_router.add_to(router)
     for page in PAGES:
         page.router.add_to(router)
     return tuple(router.routes)

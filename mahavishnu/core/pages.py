@@ -6,36 +6,27 @@ its template into `templates/`; and name the module here, where it is to stand i
 
 from __future__ import annotations
 
-from mahavishnu.access import page as login
-from mahavishnu.access import page as provider_login
+from mahavishnu.access import page as access
 from mahavishnu.alerts import page as alerts
-from mahavishnu.alerts import page as runbooks
 from mahavishnu.archive import page as archive
-from mahavishnu.archive import page as archived_tasks
 from mahavishnu.audit import page as audit
-from mahavishnu.bulk import page as run
-from mahavishnu.bulk import page as runs
+from mahavishnu.bulk import page as bulk
 from mahavishnu.bulk import selection
 from mahavishnu.console import static
-from mahavishnu.groups import page as group
 from mahavishnu.groups import page as groups
-from mahavishnu.letters import page as letter
 from mahavishnu.letters import page as letters
-from mahavishnu.letters import page as namespaces
-from mahavishnu.monitoring import page as overview
+from mahavishnu.monitoring import page as monitoring
 from mahavishnu.queues import page as queues
-from mahavishnu.settings import page as plugins
 from mahavishnu.settings import page as settings
 from mahavishnu.tasks import page as tasks
 from mahavishnu.workers import page as workers
 
-_OF_LETTERS = (static, login, provider_login, overview, groups, group, letters, letter, selection, runs, run)
-_OF_WORK = (alerts, runbooks, queues, tasks, workers)
-_OF_RECORDS = (archived_tasks, archive, audit, plugins, settings)
-PAGES = (*_OF_LETTERS, namespaces, *_OF_WORK, *_OF_RECORDS)
-LINKS = tuple(
-    page.LINK
-    for page in (overview, groups, letters, runs, alerts, queues, tasks, workers, archive, audit, plugins, settings)
+_OF_LETTERS = (static, access, monitoring, groups, letters, selection, bulk)
+PAGES = (*_OF_LETTERS, alerts, queues, tasks, workers, archive, audit, settings)
+LINKS = (
+    *(page.LINK for page in (monitoring, groups, letters, bulk, alerts, queues, tasks, workers, archive, audit)),
+    settings.PLUGINS_LINK,
+    settings.LINK,
 )
 
 __all__ = ["LINKS", "PAGES"]

@@ -6,56 +6,32 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload, type_check_only
 
-from mahavishnu.adapters.base import Workflow
-from mahavishnu.adapters.runner import WorkflowResult
+from mahavishnu.alerts.rules import Alert, RuleReport
+from mahavishnu.alerts.service import Alerts
+from mahavishnu.archive.copies import ArchivedCase, ArchivePage
+from mahavishnu.archive.deletion import DeletedCase, Deletion
+from mahavishnu.archive.rules import ArchiveResult
+from mahavishnu.archive.service import Archive, PartitionView
+from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
+from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunState
 from mahavishnu.bulk.service import BulkRuns, RunItems
+from mahavishnu.capture.adapters import Workflow
+from mahavishnu.capture.calls import CaptureBlock
+from mahavishnu.capture.capture import CaptureOutcome
+from mahavishnu.capture.closing import Closing
+from mahavishnu.capture.intake import LetterIntake
+from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.capture.recorder import CaptureResult
+from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.calls import CaptureBlock
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.core.domain_events import DomainEvents
-from mahavishnu.core.lifecycle.handover import HandedOver
-from mahavishnu.core.lifecycle.service import Lifecycle
-from mahavishnu.core.queue.acts import Act
-from mahavishnu.core.queue.alerts import Alerts
-from mahavishnu.core.queue.archive import Archive, PartitionView
-from mahavishnu.core.queue.archive_reads import ArchivedCase, ArchivePage
-from mahavishnu.core.queue.archived_task_reads import ArchivedTaskCase, ArchivedTaskPage
-from mahavishnu.core.queue.case_deletion import DeletedCase
-from mahavishnu.core.queue.claims import Claim, Claims
-from mahavishnu.core.queue.closing import Closing
-from mahavishnu.core.queue.commonalities import GroupCommonalities, LetterContrasts
-from mahavishnu.core.queue.dashboard import Dashboard, DashboardLines
-from mahavishnu.core.queue.deletion import Deletion
-from mahavishnu.core.queue.encryption_renewal import EncryptionRenewal, RenewedLot
-from mahavishnu.core.queue.groups import Groups, GroupSort
-from mahavishnu.core.queue.integrity import Integrity, UnreadableRecords
-from mahavishnu.core.queue.letter_lines import Document
-from mahavishnu.core.queue.named_queues import NamedQueues
-from mahavishnu.core.queue.operations import LetterOperations
-from mahavishnu.core.queue.processing import Processing
-from mahavishnu.core.queue.reads import LetterList
-from mahavishnu.core.queue.replies import Replies
-from mahavishnu.core.queue.requeue import Requeues
-from mahavishnu.core.queue.restoring import EditPreview
-from mahavishnu.core.queue.search import LetterCount, NamespaceCount, Search
-from mahavishnu.core.queue.statistics import ReasonLines
-from mahavishnu.core.queue.telemetry import Telemetry
-from mahavishnu.core.queue.transfer import ImportResult, Transfer
-from mahavishnu.core.queue.trends import Trend, Trends
-from mahavishnu.core.queue.views import Views
-from mahavishnu.core.queue.workers import WorkerList, Workers
-from mahavishnu.engine.audit import AuditLog
-from mahavishnu.engine.intake import LetterIntake
-from mahavishnu.engine.letter_factory import LetterRequest
-from mahavishnu.engine.moves import BulkResult
-from mahavishnu.engine.pending_capture import CaptureOutcome
-from mahavishnu.engine.recorder import CaptureResult
-from mahavishnu.model.alert_rules import RuleReport
-from mahavishnu.model.alerts import Alert
-from mahavishnu.model.bulk_run import BulkRun, ItemOutcome, ItemState, RunState
-from mahavishnu.model.domain_events import (
+from mahavishnu.encryption.service import EncryptionRenewal, RenewedLot
+from mahavishnu.engine.meters import MetricFamily
+from mahavishnu.engine.moves import Act, BulkResult
+from mahavishnu.events.rules import (
     DeliveryMode,
     DomainEvent,
     EventPage,
@@ -64,8 +40,16 @@ from mahavishnu.model.domain_events import (
     Publication,
     PublicationCondition,
 )
+from mahavishnu.events.service import DomainEvents
+from mahavishnu.groups.rules import Group, GroupPage, GroupState, GroupView
+from mahavishnu.groups.service import Groups, GroupSort
+from mahavishnu.http.replies import Replies
+from mahavishnu.letters.commonalities import GroupCommonalities, LetterContrasts
+from mahavishnu.letters.reads import LetterList
+from mahavishnu.letters.requeue import Requeues
+from mahavishnu.letters.service import EditPreview, LetterOperations
+from mahavishnu.letters.transfer import Document, ImportResult, Transfer
 from mahavishnu.model.events import AuditEntry
-from mahavishnu.model.group import Group, GroupPage, GroupState, GroupView
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -76,20 +60,29 @@ from mahavishnu.model.letter_parts import (
     Unchanged,
 )
 from mahavishnu.model.query import Many, Query
-from mahavishnu.model.query_completion import Suggestions
-from mahavishnu.model.queue_items import ImportResult as queue_items_ImportResult
-from mahavishnu.model.queue_items import ItemLease, ItemStatus, QueueItem
-from mahavishnu.model.queues import QueueDefinition
-from mahavishnu.model.retention import ArchiveResult
-from mahavishnu.model.staleness import StaleRow
-from mahavishnu.model.task_states import TaskState
-from mahavishnu.model.tasks import OldTransition, StepRecord, TaskRecord
-from mahavishnu.model.views import SavedView
-from mahavishnu.model.worker import WaitingLetters
+from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines
+from mahavishnu.monitoring.integrity import Integrity, UnreadableRecords
+from mahavishnu.monitoring.service import Telemetry
+from mahavishnu.monitoring.statistics import ReasonLines, Trend, Trends
+from mahavishnu.queues.items import ImportResult as items_ImportResult
+from mahavishnu.queues.items import ItemLease, ItemStatus, QueueItem
+from mahavishnu.queues.rules import QueueDefinition
+from mahavishnu.queues.service import NamedQueues
+from mahavishnu.search.completion import Suggestions
+from mahavishnu.search.rules import SavedView
+from mahavishnu.search.service import LetterCount, NamespaceCount, Search
+from mahavishnu.search.views import Views
 from mahavishnu.stores.base import Cursor, Health, Page, Result
 from mahavishnu.stores.kinds import Reply
 from mahavishnu.stores.retained import Revision
-from mahavishnu.telemetry.meters import MetricFamily
+from mahavishnu.tasks.handover import HandedOver
+from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.staleness_rules import StaleRow
+from mahavishnu.tasks.task import OldTransition, StepRecord, TaskRecord, TaskState
+from mahavishnu.workers.claims import Claim, Claims
+from mahavishnu.workers.processing import Processing
+from mahavishnu.workers.rules import WaitingLetters
+from mahavishnu.workers.service import WorkerList, Workers
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -598,7 +591,11 @@ class SyncRuns(SyncService[BulkRuns]):
     ) -> BulkRun: ...
     def get(self, run_id: str) -> BulkRun: ...
     def list(
-        self, state: RunState | str | None = None, *, limit: int = 50, after: Cursor | str | None = None
+        self,
+        state: RunState | str | Iterable[RunState | str] | None = None,
+        *,
+        limit: int = 50,
+        after: Cursor | str | None = None,
     ) -> Page[BulkRun]: ...
     def items(
         self,
@@ -637,7 +634,7 @@ class SyncQueues(SyncService[NamedQueues]):
     def list(self) -> builtins.list[QueueDefinition]: ...
     def delete(self, name: str, *, force: bool = False, by: str = ..., notes: str | None = None) -> QueueDefinition: ...
     def produce(self, queue: str, payload: Any, *, metadata: Mapping[str, Any] | None = None) -> QueueItem: ...
-    def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> queue_items_ImportResult: ...
+    def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> items_ImportResult: ...
     def lease(
         self, queue: str, owner: str, *, limit: int = 1, lease_seconds: float | None = None
     ) -> builtins.list[ItemLease]: ...

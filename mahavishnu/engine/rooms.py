@@ -13,15 +13,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Routes:
-    """A module whose `router` declares routes below `/api/v1/<resource>`."""
+    """A router, named as `module:router`, that declares routes below `/api/v1/<resource>`."""
 
     resource: str
-    module: str
+    target: str
 
     @property
     def router(self) -> Any:
         """Import the module, and return its router."""
-        return load(f"{self.module}:router")
+        return load(self.target)
 
 
 @dataclass(frozen=True)
