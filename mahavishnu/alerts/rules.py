@@ -15,7 +15,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule
+from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule, url_rule
 
 LONGEST_ALERT_TITLE = 200  # characters
 CHANNELS = ("webhook", "slack", "pagerduty", "email", "log")
@@ -78,8 +78,8 @@ class AlertRules(Rules):
     """Which rules there are, whom they are told to, and how often. Raises InvalidInput for what there is not.
 
     `routes` are the rules that a channel is told of, where those are not all. An alert that has ended and begins
-    again is told of after `cool_down`; one that nobody takes is repeated after `repeat`, None: never. Of more than
-    `most_groups` groups that begin at once one alert speaks.
+    again is told of after `cool_down_minutes`; one that nobody takes is repeated after `repeat_minutes`, None: never.
+    Of more than `most_groups` groups that begin at once one alert speaks.
     """
 
     rules: tuple[str, ...] = rule(
@@ -99,30 +99,18 @@ class AlertRules(Rules):
     repeat_minutes: int | None = rule(
         240, "After how long it is said again that something is wrong that nobody has taken; null: never", 1, 10080
     )
-    console_url: str | None = rule(
-        None,
-        "Where people reach the console, for links in notices",
-        allowed="an http: or https: URL",
-        check=require_web_url,
-    )
+    console_url: str | None = url_rule(None, "Where people reach the console, for links in notices")
     log: bool = rule(False, "Write notices into the log")
-    webhook_url: str | None = rule(
-        None,
-        "Where notices are posted to, as JSON. It is a secret: many have a token in them",
-        allowed="an http: or https: URL",
-        secret=True,
-        check=require_web_url,
+    webhook_url: str | None = url_rule(
+        None, "Where notices are posted to, as JSON. It is a secret: many have a token in them", secret=True
     )
     webhook_secret: str | None = rule(None, "What posted notices are signed with", secret=True)
     slack_url: str | None = rule(
         None, "The incoming webhook of a Slack channel; it is a secret", secret=True, check=require_web_url
     )
     pagerduty_key: str | None = rule(None, "The integration key of a PagerDuty service (Events API v2)", secret=True)
-    pagerduty_url: str = rule(
-        "https://events.pagerduty.com/v2/enqueue",
-        "Where PagerDuty takes events, or what speaks as it does",
-        allowed="an http: or https: URL",
-        check=require_web_url,
+    pagerduty_url: str = url_rule(
+        "https://events.pagerduty.com/v2/enqueue", "Where PagerDuty takes events, or what speaks as it does"
     )
     email_to: tuple[str, ...] = rule((), "Addresses that notices are sent to", check=_require_addresses)
     email_from: str = rule("mahavishnu@localhost", "The address that notices come from", 3, check=_require_addresses)
@@ -138,26 +126,6 @@ class AlertRules(Rules):
         """Raise InvalidInput for a password that would be sent in clear."""
         if self.smtp_password is not None and self.smtp_security == "none":
             raise InvalidInput("smtp_password is only sent over TLS: alerts.smtp_security must be starttls or tls")
-
-    @property
-    def first_seen(self) -> timedelta:
-        """The time for which a group is new."""
-        return timedelta(minutes=self.first_seen_minutes)
-
-    @property
-    def age(self) -> timedelta:
-        """The time that letters may wait for a person."""
-        return timedelta(hours=self.age_hours)
-
-    @property
-    def cool_down(self) -> timedelta:
-        """The time for which an alert that has ended and begins again is not told of."""
-        return timedelta(minutes=self.cool_down_minutes)
-
-    @property
-    def repeat(self) -> timedelta | None:
-        """The time after which an alert that nobody has taken is told of again; None: never."""
-        return None if self.repeat_minutes is None else timedelta(minutes=self.repeat_minutes)
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -261,10 +229,13 @@ def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding 
         return None
     begun = view.group.regressed_at or view.first_seen
     holds = {
-        AlertReason.FIRST_SEEN: view.first_seen is not None and now - view.first_seen <= rules.first_seen,
+        AlertReason.FIRST_SEEN: view.first_seen is not None
+        and now - view.first_seen <= timedelta(minutes=rules.first_seen_minutes),
         AlertReason.REGRESSION: view.regression,
         AlertReason.GROWTH: view.growing,
-        AlertReason.AGE: bool(view.for_people) and begun is not None and now - begun >= rules.age,
+        AlertReason.AGE: bool(view.for_people)
+        and begun is not None
+        and now - begun >= timedelta(hours=rules.age_hours),
         AlertReason.NEEDS_PERSON: bool(view.for_people),
     }
     reasons = tuple(each for each in GROUP_REASONS if holds[each] and each in rules.rules)
@@ -499,7 +470,7 @@ def _due_notice(before: Alert, after: Alert, rules: AlertRules, now: datetime) -
     if after.phase is AlertPhase.TAKEN:  # who has it looks at it: only that it takes long is news
         news &= {AlertReason.AGE}
     quiet = None if after.noticed_at is None else now - after.noticed_at
-    if news and (after.told or quiet is None or quiet >= rules.cool_down):
+    if news and (after.told or quiet is None or quiet >= timedelta(minutes=rules.cool_down_minutes)):
         return NoticeKind.TRIGGER
     if not after.told:
         return None
@@ -507,7 +478,9 @@ def _due_notice(before: Alert, after: Alert, rules: AlertRules, now: datetime) -
         return NoticeKind.ACKNOWLEDGE if before.phase is AlertPhase.FIRING else None
     if before.phase is AlertPhase.TAKEN:
         return NoticeKind.TRIGGER
-    return NoticeKind.REMIND if rules.repeat is not None and quiet is not None and quiet >= rules.repeat else None
+    if quiet is None or rules.repeat_minutes is None:
+        return None
+    return NoticeKind.REMIND if quiet >= timedelta(minutes=rules.repeat_minutes) else None
 
 
 def _ended(alert: Alert, now: datetime, *, muted: bool) -> Alert:

@@ -112,19 +112,15 @@ def breakers_from(settings: MahavishnuSettings) -> Breakers:
 
 def rules_from(settings: MahavishnuSettings) -> tuple[Rules, ...]:
     """Return the rule sets of a queue."""
-    templates = settings.templates
-    limits: dict[str, Any] = (
-        {"templates_directory": templates or None}
-        if isinstance(templates, str)
-        else {"templates": read_templates(templates)}
-    )
+    given = settings.templates
+    folder, known = (given or None, {}) if isinstance(given, str) else (None, read_templates(given))
     limit, boost = settings.max_dlq_retries, settings.dlq_priority_boost
     return (
         settings.retention,
         settings.events,
         settings.alerts,
         settings.dlq_reasons,
-        replace(settings.staleness, **limits),
+        replace(settings.staleness, templates=known, templates_directory=folder),
         replace(settings.auto_requeue, max_dlq_retries=limit, dlq_priority_boost=boost),
     )
 

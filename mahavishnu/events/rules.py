@@ -23,7 +23,7 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Version
 from mahavishnu.model.lifecycle import BY_APPLICATION
-from mahavishnu.model.rules import Rules, require_web_url, rule
+from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
 VOID = "(void)"  # the name of a record that stands for an event which was never stored
@@ -194,8 +194,7 @@ class EventRules(Rules):
         (), "Names of events of the queue, of tasks and of steps that are stored for consumers outside, such as dlq.*"
     )
     durable_outbox: bool = rule(
-        False,
-        "Store events that a process could not store before it died, by looking at what has changed",
+        False, "Store events that a process could not store before it died, by looking at what has changed"
     )
     acknowledged_days: int | None = rule(
         7, "How long stored events stay that every known consumer has acknowledged; null: always", 0, 36500
@@ -203,12 +202,10 @@ class EventRules(Rules):
     durable_days: int | None = rule(
         30, "How long stored events stay that a consumer has not acknowledged; null: always", 0, 36500
     )
-    webhook_url: str | None = rule(
+    webhook_url: str | None = url_rule(
         None,
         "Where stored events are posted to, as JSON; empty: nowhere. It is a secret: many have a token in them",
-        allowed="an http: or https: URL",
         secret=True,
-        check=require_web_url,
     )
     webhook_secret: str | None = rule(None, "What posted events are signed with", secret=True)
 

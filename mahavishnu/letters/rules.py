@@ -30,7 +30,7 @@ _LONGEST = timedelta(days=3650)
 class RequeueRules(Rules):
     """How often a letter may be requeued, how much that raises its priority, and whether a rule does it automatically.
 
-    The rule waits for `interval` after a letter is exhausted, longer by the multiplier each further time, and leaves
+    The rule waits for the interval after a letter is exhausted, longer by the multiplier each further time, and leaves
     the letter to people after `max_auto_requeue_attempts`. Raises InvalidInput for numbers that make no sense.
     """
 
@@ -47,11 +47,6 @@ class RequeueRules(Rules):
     max_dlq_retries: int = rule(3, "How often a task may be requeued before it is given up", 0, 100, apart=True)
     dlq_priority_boost: int = rule(10, "What a requeue adds to a letter's priority", 0, 100, apart=True)
 
-    @property
-    def interval(self) -> timedelta:
-        """The time that a letter stays exhausted before the rule requeues it first."""
-        return timedelta(minutes=self.requeue_interval_minutes)
-
     def waiting_time(self, times: int) -> timedelta:
         """How long the rule waits with a letter that it has requeued so many times.
 
@@ -59,7 +54,9 @@ class RequeueRules(Rules):
         [60.0, 120.0]
         """
         try:
-            return min(self.interval * self.requeue_backoff_multiplier**times, _LONGEST)
+            return min(
+                timedelta(minutes=self.requeue_interval_minutes) * self.requeue_backoff_multiplier**times, _LONGEST
+            )
         except OverflowError:
             return _LONGEST
 

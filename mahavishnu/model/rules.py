@@ -41,6 +41,11 @@ def rule(default: Any, description: str, least: Any = None, most: Any = None, **
     return field(repr=not info.secret, metadata={"rule": info}, **given)
 
 
+def url_rule(default: str | None, description: str, *, secret: bool = False) -> Any:
+    """Declare a field that is the URL of a web page or a webhook."""
+    return rule(default, description, allowed="an http: or https: URL", secret=secret, check=require_web_url)
+
+
 class Rules:
     """The base of rule sets, which are dataclasses that check their fields. Raises InvalidInput."""
 

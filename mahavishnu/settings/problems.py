@@ -61,10 +61,10 @@ def refusal(refused: ValidationError | None, model: type[BaseModel], sources: So
     return ValidationError.from_exception_data(model.__name__, details, hide_input=True)
 
 
-def display_value(value: Any) -> Any:
-    """`value` as it may be shown: secrets masked, all else in the types that JSON and YAML know."""
-    if isinstance(value, SecretStr):
-        return HIDDEN if value.get_secret_value() else ""
+def display_value(value: Any, secret: bool = False) -> Any:
+    """Return `value` as it may be shown: secrets masked, all else in the types that JSON and YAML know."""
+    if isinstance(value, SecretStr) or (secret and isinstance(value, str)):
+        return HIDDEN if value else ""
     if isinstance(value, Mapping):
         return {str(key): display_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

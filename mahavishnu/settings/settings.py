@@ -166,9 +166,7 @@ class MahavishnuSettings(Section):
     # --- sending back ---
     max_dlq_retries: int = setting_of(RequeueRules, "max_dlq_retries")
     dlq_priority_boost: int = setting_of(RequeueRules, "dlq_priority_boost")
-    auto_requeue: Annotated[RequeueRules, FromSection()] = setting(
-        RequeueRules(), "The rule that sends exhausted letters back"
-    )
+    auto_requeue: Annotated[RequeueRules, FromSection()] = RequeueRules()
 
     # --- the retry processor ---
     dlq_retry_processor_enabled: bool = setting(True, "Enable automatic DLQ retry processor")
@@ -202,25 +200,17 @@ class MahavishnuSettings(Section):
     )
 
     # --- retention ---
-    retention: Annotated[RetentionRules, FromSection()] = setting(
-        RetentionRules(), "When closed letters go to the archive"
-    )
+    retention: Annotated[RetentionRules, FromSection()] = RetentionRules()
 
     # --- domain events ---
-    events: Annotated[EventRules, FromSection()] = setting(
-        EventRules(), "Domain events: which are stored, for how long, and sent where"
-    )
+    events: Annotated[EventRules, FromSection()] = EventRules()
 
     # --- alerts ---
-    alerts: Annotated[AlertRules, FromSection()] = setting(
-        AlertRules(), "Who is told that something is wrong, and how often"
-    )
+    alerts: Annotated[AlertRules, FromSection()] = AlertRules()
 
     # --- staleness ---
-    staleness: Annotated[StalenessRules, FromSection()] = setting(StalenessRules(), "When tracked tasks are stale")
-    dlq_reasons: Annotated[ReasonRules, FromSection()] = setting(
-        ReasonRules(), "For which reasons tracked tasks get letters"
-    )
+    staleness: Annotated[StalenessRules, FromSection()] = StalenessRules()
+    dlq_reasons: Annotated[ReasonRules, FromSection()] = ReasonRules()
     templates: Templates = setting(
         {},
         "Limits of tracked tasks by the name of their template",
@@ -304,22 +294,18 @@ class MahavishnuSettings(Section):
 
     def describe(self) -> tuple[Setting, ...]:
         """Every setting with its value and where it came from, for people: secrets are masked."""
-        found = []
-        for key, field in fields(type(self)).items():
-            value, schema = attrgetter(key)(self), schema_at(type(self), key.split("."))
-            if isinstance(value, str) and is_secret(schema):  # rule sets have their secrets in clear
-                value = SecretStr(value)
-            found.append(
-                Setting(
-                    key=key,
-                    value=display_value(value),
-                    origin=self._sources.where(key.split(".")),
-                    variable=variable(key),
-                    allowed=describe_allowed(schema),
-                    description=field.description or "",
-                )
+        schemas = {key: schema_at(type(self), key.split(".")) for key in fields(type(self))}
+        return tuple(
+            Setting(
+                key=key,
+                value=display_value(attrgetter(key)(self), is_secret(schemas[key])),
+                origin=self._sources.where(key.split(".")),
+                variable=variable(key),
+                allowed=describe_allowed(schemas[key]),
+                description=field.description or "",
             )
-        return tuple(found)
+            for key, field in fields(type(self)).items()
+        )
 
     def origins(self) -> dict[str, str]:
         """Where each setting came from: "default", "argument", the variable's name, or file:line."""

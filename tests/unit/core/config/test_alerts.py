@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def test_secrets_are_masked_and_reach_the_rules() -> None:
     rules = settings.alerts
     assert "canary" not in repr(rules)
     assert {name: getattr(rules, name) for name in SECRETS} == SECRETS
-    assert (rules.age, rules.repeat, rules.channels) == (timedelta(hours=2), None, ("webhook", "slack", "pagerduty"))
+    assert (rules.age_hours, rules.repeat_minutes, rules.channels) == (2, None, ("webhook", "slack", "pagerduty"))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ REACHES: dict[str, Reach] = {
     "dlq_priority_boost": Reach(17, lambda app: queue_of(app).context.rules(RequeueRules).dlq_priority_boost),
     "auto_requeue.enabled": Reach(True, lambda app: queue_of(app).context.rules(RequeueRules).enabled),
     "auto_requeue.requeue_interval_minutes": Reach(
-        18, lambda app: queue_of(app).context.rules(RequeueRules).interval / timedelta(minutes=1)
+        18, lambda app: queue_of(app).context.rules(RequeueRules).requeue_interval_minutes
     ),
     "auto_requeue.max_auto_requeue_attempts": Reach(
         5, lambda app: queue_of(app).context.rules(RequeueRules).max_auto_requeue_attempts
@@ -245,12 +245,12 @@ REACHES: dict[str, Reach] = {
     "events.webhook_secret": Reach("hush", lambda app: queue_of(app).context.rules(EventRules).webhook_secret),
     "alerts.rules": Reach(("growth",), lambda app: alert_rules_of(app).rules),
     "alerts.routes": Reach({"slack": ("growth",)}, lambda app: dict(alert_rules_of(app).routes)),
-    "alerts.first_seen_minutes": Reach(7, lambda app: alert_rules_of(app).first_seen, timedelta(minutes=7)),
-    "alerts.age_hours": Reach(7, lambda app: alert_rules_of(app).age, timedelta(hours=7)),
+    "alerts.first_seen_minutes": Reach(7, lambda app: alert_rules_of(app).first_seen_minutes),
+    "alerts.age_hours": Reach(7, lambda app: alert_rules_of(app).age_hours),
     "alerts.many_exhausted": Reach(7, lambda app: alert_rules_of(app).many_exhausted),
     "alerts.most_groups": Reach(7, lambda app: alert_rules_of(app).most_groups),
-    "alerts.cool_down_minutes": Reach(7, lambda app: alert_rules_of(app).cool_down, timedelta(minutes=7)),
-    "alerts.repeat_minutes": Reach(7, lambda app: alert_rules_of(app).repeat, timedelta(minutes=7)),
+    "alerts.cool_down_minutes": Reach(7, lambda app: alert_rules_of(app).cool_down_minutes),
+    "alerts.repeat_minutes": Reach(7, lambda app: alert_rules_of(app).repeat_minutes),
     "alerts.console_url": Reach("https://dlq.example", lambda app: alert_rules_of(app).console_url),
     "alerts.log": Reach(True, lambda app: alert_rules_of(app).log),
     "alerts.webhook_url": Reach("https://hooks.example/1", lambda app: alert_rules_of(app).webhook_url),
