@@ -18,7 +18,6 @@ from typing import Any
 
 from benchmarks.figures import Figure, compared, figure, keep, percentiles
 from benchmarks.stores import NOW, Server, fill, letter, work
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.app import MahavishnuApp
@@ -27,6 +26,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS

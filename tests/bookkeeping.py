@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from mahavishnu.archive.copies import ArchivedCase, read_case
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Tallies

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.archive.records import ArchivedLetter, PartitionState
 from mahavishnu.archive.task_records import ArchivedTask
-from mahavishnu.capture.waiting_room import as_letter
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key

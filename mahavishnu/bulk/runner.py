@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.audit.service import AuditRecord
 from mahavishnu.bulk import rules as bulk_rules
 from mahavishnu.bulk.members import READ, PageConflict, RunLeaseLost, RunMembers, RunStore
 from mahavishnu.bulk.rules import POLL_SECONDS, Finish, Halt, MoveSlice, WaitUntil
@@ -28,6 +27,7 @@ from mahavishnu.bulk.run import (
     summary,
 )
 from mahavishnu.bulk.verbs import RunVerb
+from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import Event, EventName

@@ -23,16 +23,16 @@ from functools import partial
 from typing import Any, cast
 
 from mahavishnu.capture.intake import LetterIntake
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.strategies import Occurrence, Strategy, decide
-from mahavishnu.capture.waiting_room import WaitingPlace
 from mahavishnu.classify.assess import Assessment, Assessor, context_for
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, is_light, safe_str
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.store_session import UsedElsewhere
+from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
 from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr

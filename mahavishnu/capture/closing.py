@@ -17,10 +17,10 @@ from contextvars import Context
 from datetime import datetime
 from typing import TypeAlias
 
-from mahavishnu.capture.letter_factory import RequestOf
-from mahavishnu.capture.waiting_room import as_letter
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import RequestOf
 from mahavishnu.engine.sync_loop import current_sync_loop
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (
     InvalidInput,

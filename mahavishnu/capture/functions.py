@@ -23,9 +23,9 @@ from mahavishnu.capture.adapters import (
     is_generator,
     run_function,
 )
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.classify.verdict import policy
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key, new_task_id
 from mahavishnu.model.json_value import EMPTY

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 
 from mahavishnu.capture.dependencies import refuse_circle
-from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.capture.recorder import CaptureKind, CaptureResult
 from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.model.backoff import BUILT_IN
 from mahavishnu.model.errors import QueueFull
 from mahavishnu.model.events import Event, EventName, log_event

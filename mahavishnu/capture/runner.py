@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mahavishnu.capture.adapters import AdapterRegistry, current_attempt, live_attempt, run_as
 from mahavishnu.capture.functions import given_id
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.exceptions import message_of
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import is_end
 from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.json_value import texts

@@ -11,14 +11,15 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from mahavishnu.audit.service import AuditLog
 from mahavishnu.capture.adapters import Workflow
-from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core import services
+from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.store_session import store_for
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters import reads
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.reads import LetterList
@@ -39,7 +40,6 @@ from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.monitoring.health import store_health
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.stores.source_kinds import STORED
-from mahavishnu.workers.breaker import Breakers
 
 __all__ = [
     "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",

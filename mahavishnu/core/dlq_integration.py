@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from mahavishnu.capture.adapters import AdapterRegistry, live_attempt
 from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline
-from mahavishnu.capture.letter_factory import LetterRequest, RequestOf
 from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
@@ -24,6 +23,7 @@ from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.letter_factory import LetterRequest, RequestOf
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter

@@ -10,10 +10,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.tracing import make_tracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.model import backoff
@@ -25,7 +26,6 @@ from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import open_store
 from mahavishnu.tasks.templates import read_templates
 from mahavishnu.values.encryption import encryption_of
-from mahavishnu.workers.breaker import Breakers
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 from mahavishnu.archive.partitions import ArchivePlaces, require_home
 from mahavishnu.archive.records import ArchivedLetter, PartitionState, checksum_of
 from mahavishnu.archive.task_records import ArchivedTask
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json

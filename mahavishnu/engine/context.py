@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahavishnu.audit.service import AuditLog, MayAct
 from mahavishnu.capture.adapters import Workflow
-from mahavishnu.capture.letter_factory import LetterFactory
-from mahavishnu.capture.recorder import Capacities, Capacity, LetterRecorder
-from mahavishnu.capture.waiting_room import WAITING, WaitingFiles, WaitingRoom
+from mahavishnu.engine.audit import AuditLog, MayAct
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
 from mahavishnu.engine.meters import EventMeters, Meters
+from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
 from mahavishnu.engine.tracing import Tracing
+from mahavishnu.engine.waiting_room import WAITING, WaitingFiles, WaitingRoom
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
@@ -38,7 +39,6 @@ from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.tasks.task import TaskRecord
 from mahavishnu.workers.background import WorkerWatch
-from mahavishnu.workers.breaker import Breakers
 from mahavishnu.workers.misfits import Misfits
 
 if TYPE_CHECKING:

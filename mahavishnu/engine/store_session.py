@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
-from mahavishnu.capture.waiting_room import WaitingRoom
 from mahavishnu.engine.sync_loop import current_sync_loop
+from mahavishnu.engine.waiting_room import WaitingRoom
 from mahavishnu.model.errors import MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import Kind

@@ -19,8 +19,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.audit.service import acting_as
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.audit import acting_as
 from mahavishnu.http.auth import (
     NOBODY,
     Access,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from mahavishnu.audit.service import AuditRecord
 from mahavishnu.core.services import make_lifecycle
+from mahavishnu.engine.audit import AuditRecord
+from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
 from mahavishnu.letters.rules import BY_RULE, RequeueRules
@@ -17,7 +18,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import update_with_retry
-from mahavishnu.workers.breaker import CircuitState, circuit_name
 
 log = logging.getLogger(__name__)
 DONE = "Task requeued successfully"

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from mahavishnu.capture.recorder import CaptureKind
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import isolate_letter
+from mahavishnu.engine.recorder import CaptureKind
 from mahavishnu.letters import reads
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, add_time, instant_text

@@ -9,8 +9,8 @@ from typing import Any
 from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.archive.records import ArchivedLetter, PartitionState
 from mahavishnu.archive.task_records import ArchivedTask
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, find_pages, home_of, is_home_away

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.meters import BY_COUNT, BY_LIFETIME, METRICS, MetricFamily, Reading
 from mahavishnu.engine.tracing import ManagerTracing
@@ -19,7 +20,6 @@ from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.stores.base import Health, Tally
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import GROUPS
-from mahavishnu.workers.breaker import OTHER, CircuitState
 
 if TYPE_CHECKING:
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue

@@ -1,4 +1,4 @@
-"""Every kind of record that the stores keep, on one page; only what waits for room is in `capture/waiting_room.py`."""
+"""Every kind of record that the stores keep, on one page; only what waits for room is in `engine/waiting_room.py`."""
 
 from __future__ import annotations
 

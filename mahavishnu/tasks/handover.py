@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.capture.intake import LetterIntake
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable

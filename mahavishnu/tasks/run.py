@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from mahavishnu.capture.adapters import is_async, run_function
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.runner import is_interruption
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import (
     CannotRestore,
     InvalidInput,

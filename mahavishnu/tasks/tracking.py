@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 
 from mahavishnu.capture.adapters import is_async, live_attempt
 from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token

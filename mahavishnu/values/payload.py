@@ -19,7 +19,7 @@ from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, ty
 from mahavishnu.model.letter_parts import LOST, MASK
 
 if TYPE_CHECKING:
-    from mahavishnu.capture.letter_factory import LetterRequest
+    from mahavishnu.engine.letter_factory import LetterRequest
     from mahavishnu.values.arguments import WrittenValues
     from mahavishnu.values.kinds import ValueKind
 

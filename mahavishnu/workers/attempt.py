@@ -17,6 +17,7 @@ from mahavishnu.capture.functions import restorer_of
 from mahavishnu.capture.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.meters import adapter_label
 from mahavishnu.model import backoff, lifecycle
@@ -25,7 +26,6 @@ from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
-from mahavishnu.workers.breaker import CircuitState
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
+from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove
@@ -20,7 +21,6 @@ from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import AnyOf, Between, Missing, Not, Query, Sort, claim_order, letter_query
 from mahavishnu.stores.base import Collection, Cursor
-from mahavishnu.workers.breaker import circuit_name
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 from mahavishnu.workers.rules import Share, run_by
 

@@ -14,6 +14,7 @@ from mahavishnu.capture.adapters import Attempt
 from mahavishnu.capture.dependencies import blocked_by
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
+from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
@@ -38,7 +39,6 @@ from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.values.typed_json import find_lost
 from mahavishnu.workers.attempt import apply_outcome
 from mahavishnu.workers.background import RemoteWorkers
-from mahavishnu.workers.breaker import CircuitState, circuit_name
 from mahavishnu.workers.rules import run_by
 
 # ----------------------------------------------------------------------------------------------------

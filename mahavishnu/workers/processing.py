@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.audit.service import AuditRecord
 from mahavishnu.capture.adapters import Workflow
+from mahavishnu.engine.audit import AuditRecord
+from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant_text
@@ -24,7 +25,6 @@ from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
-from mahavishnu.workers.breaker import Breakers, circuit_name
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.rules import Share, require_adapter, shares_of
 

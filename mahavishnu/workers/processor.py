@@ -14,12 +14,12 @@ from datetime import datetime
 
 from mahavishnu.capture.adapters import Workflow
 from mahavishnu.classify.assess import Assessor
+from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, RunningAttempt
-from mahavishnu.workers.breaker import circuit_name
 from mahavishnu.workers.claiming import Claimer, ClaimResult
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 from mahavishnu.workers.rules import Share

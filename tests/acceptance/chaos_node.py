@@ -19,10 +19,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.archive.rules import RetentionRules
-from mahavishnu.capture.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError, StoreError

@@ -18,11 +18,11 @@ import httpx
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store
-from mahavishnu.workers.breaker import Breakers
 from tests.acceptance.node import CLOCK, until
 from tests.acceptance.server import Server, served
 from tests.marks import PROVED_ON_OPENSEARCH

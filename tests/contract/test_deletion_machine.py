@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from mahavishnu.capture.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError

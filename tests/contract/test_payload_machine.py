@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease, NoSuchLetter, StoreError
 from mahavishnu.model.json_value import Json

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query

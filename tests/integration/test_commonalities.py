@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, QueueOptions
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, NoSuchGroup, NoSuchLetter
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -16,10 +16,10 @@ from mahavishnu.core.dead_letter_queue import (
     RetryPolicy,
 )
 from mahavishnu.core.resilience import ErrorCategory
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.urls import open_store
-from mahavishnu.workers.breaker import Breakers
 from tests.unit.queues import NETWORK, House, Runs, letter_of, queue_of, sound
 
 

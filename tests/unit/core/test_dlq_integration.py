@@ -12,10 +12,10 @@ from unittest.mock import ANY
 import pytest
 
 from mahavishnu.capture.adapters import current_attempt
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
@@ -324,7 +324,7 @@ class TestFailures:
             raise RuntimeError("a bug")
 
         app = house.app()
-        monkeypatch.setattr("mahavishnu.capture.letter_factory.LetterFactory.make", broken)
+        monkeypatch.setattr("mahavishnu.engine.letter_factory.LetterFactory.make", broken)
         app.register_adapter("sweep", Runs(NETWORK))
         result = await app.execute_workflow({"id": "wf_1", "text": "x" * 9000 + "the end"}, "sweep")
         assert (result["dlq_enqueued"], result["dlq_error"]) == (False, "RuntimeError: a bug")

@@ -412,7 +412,7 @@ def test_the_module_imports_no_service_before_it_is_used() -> None:
     program = "import sys, mahavishnu.core.sync\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     services = services_of(MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:"))).values()
-    needed = {"mahavishnu.core.dead_letter_queue", "mahavishnu.audit.service", LetterOperations.__module__}
+    needed = {"mahavishnu.core.dead_letter_queue", "mahavishnu.engine.audit", LetterOperations.__module__}
     assert {type(each).__module__ for each in services} & {*loaded} == needed
 
 

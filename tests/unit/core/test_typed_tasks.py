@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterFactory
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DeadLetterStatus, RetryPolicy
 from mahavishnu.values.kinds import same_value

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.audit.service import acting_as
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.audit import acting_as
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable
 from mahavishnu.model.events import MAX_CHANGES, MAX_VALUE_LENGTH, AuditEntry, changes_between, limit_changes
 from mahavishnu.stores.fallback import FallbackStore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mahavishnu.engine.breaker import Breakers, CircuitState
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.workers.breaker import Breakers, CircuitState
 
 
 def opened(**limits: float) -> Breakers:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mahavishnu import hookimpl
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import CaptureOutcome, DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DeadLetterStatus
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.workers.breaker import Breakers
 from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.core.resilience import ErrorCategory
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import MASK

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mahavishnu.capture.recorder import Capacities, Capacity, CaptureKind, LetterRecorder
+from mahavishnu.engine.recorder import Capacities, Capacity, CaptureKind, LetterRecorder
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.waiting_room import WAITING, WaitingFiles
 from mahavishnu.core.dead_letter_queue import KINDS
+from mahavishnu.engine.waiting_room import WAITING, WaitingFiles
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore

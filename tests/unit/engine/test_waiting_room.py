@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one, scan

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import mahavishnu.api.pages
 import pytest
 
-import mahavishnu.api.pages
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.pages import PAGES

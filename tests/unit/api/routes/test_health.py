@@ -10,6 +10,7 @@ import pytest
 
 from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
 from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.stores.base import Health
@@ -18,7 +19,6 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
-from mahavishnu.workers.breaker import MOST_CIRCUITS, MOST_LABELS
 from tests.unit.api.conftest import ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterRequest
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterRequest
 from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS

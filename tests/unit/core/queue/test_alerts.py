@@ -25,12 +25,12 @@ from mahavishnu.alerts.rules import (
 from mahavishnu.alerts.service import LOOK_SECONDS
 from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.source_kinds import ALERTS
-from mahavishnu.workers.breaker import Breakers
 from tests.receivers import HttpReceiver, MailReceiver
 from tests.unit.queues import House, Runs
 

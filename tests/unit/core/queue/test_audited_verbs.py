@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.stores.kinds import LETTERS

@@ -17,10 +17,10 @@ import pytest
 
 from mahavishnu.capture import closing as closing_module
 from mahavishnu.capture.adapters import current_attempt
-from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter

@@ -11,8 +11,8 @@ import pytest
 
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.archive.rules import RetentionRules
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
@@ -115,8 +115,8 @@ async def test_a_run_that_has_it_loses_it(any_house: House) -> None:
 async def test_what_waits_for_room_goes_too(any_house: House) -> None:
     queue = any_house.queue(max_size=1)
     await queue.enqueue("open", {}, [], "boom")
-    from mahavishnu.capture.letter_factory import LetterRequest
     from mahavishnu.core.dlq_integration import DLQIntegration
+    from mahavishnu.engine.letter_factory import LetterRequest
 
     integration = DLQIntegration(None, queue)
     for name in ("wf", "other"):

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.capture.letter_factory import LetterFactory
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.verdict import Context
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import (
     AlreadyResolved,
     ChangedMeanwhile,

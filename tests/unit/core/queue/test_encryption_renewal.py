@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.archive.task_records import ARCHIVED_TASKS
-from mahavishnu.capture.waiting_room import WAITING
 from mahavishnu.core.api import Access
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import InvalidInput, PermissionDenied, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.permissions import Permission, Principal

@@ -334,7 +334,7 @@ async def test_a_letter_that_cannot_be_handled_does_not_stop_an_import(
 
     dlq = house.queue()
     await dlq.enqueue("b", make_letter().task, [], "connection refused")
-    monkeypatch.setattr("mahavishnu.capture.recorder.reconcile_letters", reconcile)
+    monkeypatch.setattr("mahavishnu.engine.recorder.reconcile_letters", reconcile)
     documents = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in "abc"]
     result = await dlq.transfer.import_letters(documents)
     assert result.taken == {"a": "new", "c": "new"}

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.capture.recorder import LetterRecorder
+from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter, FormerLetter

@@ -1,1 +1,0 @@
-"""The services of the queue: one for each concern."""
