@@ -13,7 +13,6 @@ from mahavishnu.archive.deletion import DeletedCase, Deletion
 from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
-from mahavishnu.audit.service import AuditLog
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunState
 from mahavishnu.bulk.service import BulkRuns, RunItems
@@ -22,15 +21,16 @@ from mahavishnu.capture.calls import CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.closing import Closing
 from mahavishnu.capture.intake import LetterIntake
-from mahavishnu.capture.letter_factory import LetterRequest
-from mahavishnu.capture.recorder import CaptureResult
 from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.encryption.service import EncryptionRenewal, RenewedLot
+from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.meters import MetricFamily
 from mahavishnu.engine.moves import Act, BulkResult
+from mahavishnu.engine.recorder import CaptureResult
 from mahavishnu.events.rules import (
     DeliveryMode,
     DomainEvent,
