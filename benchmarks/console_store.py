@@ -12,11 +12,12 @@ from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Is, Query
-from mahavishnu.stores.kinds import LETTERS, WORKERS
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.rules import move
 from mahavishnu.tasks.task import TaskRecord, TaskState, new_task
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import Worker
 
 GROUPS, RUNS, LETTERS_OF_RUN, TASKS_KEPT, QUEUES, ITEMS, ARCHIVED, EDITED = 200, 30, 10, 1000, 10, 50, 1000, 500

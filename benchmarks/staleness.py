@@ -21,7 +21,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.json_value import Json
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.rules import move
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import TaskRecord, TaskState, new_task

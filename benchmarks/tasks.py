@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 
 
 async def _measure(workflow: Callable[[int], Awaitable[None]], count: int, lot: int) -> float:

@@ -24,7 +24,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.retained import LedgerEntry
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 
 _WAITING = re.compile(r"\(entry ([\w-]+)\)")
 _ANY = "9"  # later than every state: a tombstone does not say up to which state it knew those that it took in

@@ -18,7 +18,7 @@ from mahavishnu.access.sessions import Session, Sessions, remove_cookie, set_coo
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, read_form
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import OwnQueue
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import StoreError
@@ -118,7 +118,7 @@ def local_target(given: str) -> str:
     return given if local else "/"
 
 
-async def audit_session(dlq: DeadLetterQueue, action: str, session: Session, **more: str) -> None:
+async def audit_session(dlq: LetterQueue, action: str, session: Session, **more: str) -> None:
     """Write it down. During an outage people must be able to log in all the same."""
     try:
         async with dlq.audit.record(action, f"session:{session.id[:8]}", by=session.actor.name) as record:
@@ -127,7 +127,7 @@ async def audit_session(dlq: DeadLetterQueue, action: str, session: Session, **m
         log.warning("a %s of %s is not in the audit: %s", action, session.actor.name, failed)
 
 
-async def _audit_refusal(dlq: DeadLetterQueue, address: str) -> None:
+async def _audit_refusal(dlq: LetterQueue, address: str) -> None:
     try:
         await dlq.audit.record_denial("anybody", None, "logging in", "login", f"nobody has the token sent by {address}")
     except StoreError as failed:
@@ -207,7 +207,7 @@ async def leave_provider(request: Request, key: Text = "") -> Response:
     return response
 
 
-def _attempt(request: Request, dlq: DeadLetterQueue, state: str) -> Attempt:
+def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
     """The login that this browser has begun, and this answer is for."""
     sessions: Sessions = request.app.state.sessions
     kept = sessions.unsign(request.cookies.get(_cookie_name(request), ""), _PURPOSE)
@@ -220,7 +220,7 @@ def _attempt(request: Request, dlq: DeadLetterQueue, state: str) -> Attempt:
 
 
 async def _login(
-    request: Request, dlq: DeadLetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
+    request: Request, dlq: LetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
 ) -> Login:
     """Whom the provider names for the code; who sends wrong ones has to wait, as with wrong tokens."""
     address = request.client.host if request.client else ""
@@ -236,7 +236,7 @@ async def _login(
     return login
 
 
-async def _let_in(request: Request, dlq: DeadLetterQueue, login: Login, attempt: Attempt) -> Response:
+async def _let_in(request: Request, dlq: LetterQueue, login: Login, attempt: Attempt) -> Response:
     sessions: Sessions = request.app.state.sessions
     person = login.person
     begun = sessions.begin_for(person.name, person.groups)

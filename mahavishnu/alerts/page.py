@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.alerts.rules import Alert, AlertPhase, AlertRules, RuleReport
+from mahavishnu.alerts.service import Alerts
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.frame import Link, Number
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.rules import GroupView
+from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
 from mahavishnu.monitoring.page import read_or_none
@@ -71,15 +73,15 @@ def read_runbooks() -> Sequence[Runbook]:
 MOST_OVER, MOST_MUTED = 50, 50
 
 
-async def count_alerts(dlq: DeadLetterQueue) -> Number | None:
+async def count_alerts(dlq: LetterQueue) -> Number | None:
     """How many alerts fire that nobody has taken; nothing where nobody is told of any."""
     if not dlq.context.rules(AlertRules).channels:
         return None
-    firing = sum(each.phase is AlertPhase.FIRING for each in await dlq.alerts.list())
+    firing = sum(each.phase is AlertPhase.FIRING for each in await dlq.service(Alerts).list())
     return Number(firing, wanted=True) if firing else None
 
 
-LINK = Link("alerts", "Alerts", "Now", key="n", number=count_alerts)
+LINKS = (Link("alerts", "Alerts", "Now", 5, key="n", number=count_alerts),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,11 @@ async def alerts_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Respons
     return await show(request, "alerts.html", found.value, recent=found)
 
 
-async def _read(dlq: DeadLetterQueue) -> AlertsView:
+async def _read(dlq: LetterQueue) -> AlertsView:
     alerts, rules, muted = await asyncio.gather(
-        read_or_none(dlq.alerts.list(resolved=True)),
-        read_or_none(dlq.alerts.rules()),
-        read_or_none(dlq.groups.list(on_hold=True, quiet=True, limit=MOST_MUTED)),
+        read_or_none(dlq.service(Alerts).list(resolved=True)),
+        read_or_none(dlq.service(Alerts).rules()),
+        read_or_none(dlq.service(Groups).list(on_hold=True, quiet=True, limit=MOST_MUTED)),
     )
     context = dlq.context
     channels, is_whole = context.rules(AlertRules).channels, context.sees_whole_namespace

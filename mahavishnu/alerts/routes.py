@@ -8,6 +8,7 @@ from pydantic import StrictStr
 from starlette.responses import Response
 
 from mahavishnu.alerts import rules as alerts
+from mahavishnu.alerts.service import Alerts
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
 from mahavishnu.http.responses import json_response, to_json
 from mahavishnu.http.routing import Depends, Router
@@ -75,7 +76,7 @@ async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Resp
 
     They are about whole namespaces: who sees a part of one is told of none.
     """
-    return json_response([each.to_dict() for each in await dlq.alerts.list(resolved=resolved)])
+    return json_response([each.to_dict() for each in await dlq.service(Alerts).list(resolved=resolved)])
 
 
 @router.get("/rules", response_model=list[RuleLine], summary="When people are told, and by whom", name="rules")
@@ -84,11 +85,11 @@ async def list_rules(dlq: Queue, actor: Viewer) -> Response:
 
     Null for who sees a part of the namespace.
     """
-    return json_response(to_json(await dlq.alerts.rules()))
+    return json_response(to_json(await dlq.service(Alerts).rules()))
 
 
 @router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts", name="test")
 async def test(dlq: Queue, actor: Operator, body: ChannelTest | None = None) -> Response:
     """Sends a notice that says it is a test to one channel, or to all, and answers what each said."""
-    answers = await dlq.alerts.test(body.channel if body else None)
+    answers = await dlq.service(Alerts).test(body.channel if body else None)
     return json_response([{"channel": name, "problem": problem} for name, problem in answers.items()])

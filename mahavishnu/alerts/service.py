@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mahavishnu.alerts.channels import CHANNEL_SECONDS, Channel, Refused, make_channels
+from mahavishnu.alerts.records import ALERTS
 from mahavishnu.alerts.rules import (
     CHANNELS,
     GROUP_REASONS,
@@ -40,16 +41,18 @@ from mahavishnu.alerts.rules import (
     worker_finding,
 )
 from mahavishnu.bulk.run import RunState
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.groups.rules import GroupView
+from mahavishnu.groups.service import Groups
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Between, Is, Not, Query, Sort
 from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
-from mahavishnu.stores.source_kinds import ALERTS
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.queue import LetterQueue
 
 log = logging.getLogger("mahavishnu.alerts")
 LOOK_SECONDS = 30.0
@@ -59,10 +62,18 @@ _MOST = 1000  # groups and runs that are looked at
 _RECENT = timedelta(days=1)
 
 
+_SECONDS = 10.0  # between looks
+
+
 class Alerts:
     """The alerts of one namespace; those of `*` are only listed. All methods raise StoreError."""
 
-    def __init__(self, dlq: DeadLetterQueue) -> None:
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> Alerts:
+        """Return the alerts of a queue."""
+        return cls(queue)
+
+    def __init__(self, dlq: LetterQueue) -> None:
         self._dlq, self._context, self._clock = dlq, dlq.context, dlq.context.clock
         self._records = NamespaceRecords(dlq.context.store.collection(ALERTS), dlq.context.namespace)
         self._unwritten = Alert(AlertReason.DEGRADED, dlq.context.namespace)  # told of while nothing can be written
@@ -226,7 +237,7 @@ class Alerts:
         groups: Sequence[GroupView] = ()
         groups_whole = True
         if any(reason in rules.rules for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
-            page = await self._dlq.groups.list(limit=_MOST)
+            page = await self._dlq.service(Groups).list(limit=_MOST)
             groups, groups_whole = page.items, page.degraded is None and page.next is None
         of_groups = [each for view in groups if (each := group_finding(view, rules, now))]
         found += fold_groups(of_groups, own, rules.most_groups)
@@ -239,7 +250,7 @@ class Alerts:
             spoken_of = closed + sum(each.exhausted for each in of_groups)
             found.append(exhausted_finding(stats["status_breakdown"]["exhausted"], spoken_of, rules))
         if AlertReason.RUN_HALTED in rules.rules:
-            halted = await self._dlq.runs.list(RunState.HALTED, limit=_MOST)
+            halted = await self._dlq.service(BulkRuns).list(RunState.HALTED, limit=_MOST)
             found += [run_finding(run.run_id, run.verb, run.halted_because, rules) for run in halted.items]
             runs_whole = halted.degraded is None and halted.next is None
         else:
@@ -279,3 +290,13 @@ async def _tell(alert: Alert, channels: Mapping[str, Channel]) -> dict[str, str 
 
     answers = await asyncio.gather(*(tell(each) for each in channels.values()))
     return dict(zip(channels, answers, strict=True))
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of alerts."""
+
+    async def send_alerts() -> None:
+        if queue.context.rules(AlertRules).channels:
+            await queue.service(Alerts).run()
+
+    return (PeriodicTask("alerts", send_alerts, lambda: _SECONDS),)

@@ -24,9 +24,7 @@ from mahavishnu.archive.copies import copy_surely
 from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.archive.records import ArchivedLetter, letter_of
 from mahavishnu.archive.rules import (
-    BY_RETENTION,
     ArchiveResult,
-    RetentionRules,
     is_archived,
     keeps_restored,
     leaving_history,
@@ -37,6 +35,7 @@ from mahavishnu.archive.rules import (
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.moves import work_on_pages
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import is_on_hold
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.events import letter_fields, log_event
@@ -45,9 +44,10 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import MAX_ABSORBED
 from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
+from mahavishnu.model.retention import BY_RETENTION, RetentionRules
 from mahavishnu.model.tombstones import is_placeholder, retire, was_reopened
 from mahavishnu.stores.base import Collection, Store, find_pages, home_of, is_same_version, pages, require_complete
-from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
 
 # ----------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from mahavishnu.stores.base import Collection, get_one, home_of, is_home_away, p
 from mahavishnu.stores.kind import T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import find_place, forget_found_revisions, forget_revisions
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.task import TERMINAL, TaskRecord
 
 # ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.archive.copies import ArchivedCase, ArchivePage
-from mahavishnu.archive.service import PartitionView
+from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
@@ -36,7 +36,7 @@ Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving lette
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
 FormFields = Annotated[Form, Depends(read_form)]
 Text = Annotated[str, Field(max_length=1000)]
-LINK = Link("archive", "Archive", "Record", key="a")
+LINKS = (Link("archive", "Archive", "Record", 9, key="a"),)
 router = Router(tag="archive_pages", documented=False)
 
 
@@ -105,7 +105,7 @@ async def archive_page(
     ended = [each for each in ResolutionStatus if each is not ResolutionStatus.PENDING]
 
     async def read() -> ArchiveView:
-        page = await dlq.archive.search(
+        page = await dlq.service(Archive).search(
             task_id=params.task_id.strip() or None,
             category=params.category.strip() or None,
             resolution=params.resolution.strip() or None,
@@ -124,7 +124,7 @@ async def archive_page(
 @router.get("/archive/months")
 async def months_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
     """The months of the archive, those that are detached too."""
-    return await show(request, "months.html", MonthsView(await read_or_none(dlq.archive.partitions())))
+    return await show(request, "months.html", MonthsView(await read_or_none(dlq.service(Archive).partitions())))
 
 
 @router.post("/archive/months/{month}/{act}")
@@ -134,12 +134,12 @@ async def change_month(
     """Use a month no more, or again."""
     name, by = decode_id(month), acting_name(actor, None)
     if act == "attach":
-        await dlq.archive.attach(name, by=by)
+        await dlq.service(Archive).attach(name, by=by)
         text = f"Month {name} is used again."
     elif act != "detach":
         raise InvalidInput(f"a month is attached or detached, not {act!r:.80}")
     else:
-        place = await dlq.archive.detach(name, by=by)
+        place = await dlq.service(Archive).detach(name, by=by)
         text = f"Month {name} is detached. It is at {place}, and can be moved away."
     return console_of(request).go(request, "archive/months", Said(text))
 
@@ -147,7 +147,7 @@ async def change_month(
 @router.get("/archive/letters/{name}")
 async def archived_page(request: Request, dlq: PageQueue, actor: Viewer, name: str) -> Response:
     """One archived letter, with former letters, revisions and tasks."""
-    case = await dlq.archive.show(decode_id(name))
+    case = await dlq.service(Archive).show(decode_id(name))
     audit = await read_or_none(dlq.audit.list(subject=f"letter:{case.letter.key}", limit=50))
     failures = case.letter.failures
     trace = split_traceback((failures[-1].traceback if failures else None) or "", is_own_code)
@@ -158,7 +158,9 @@ async def archived_page(request: Request, dlq: PageQueue, actor: Viewer, name: s
 @router.post("/archive/letters/{name}/restore")
 async def restore(request: Request, dlq: PageQueue, actor: Operator, name: str, form: FormFields) -> Response:
     """Put it back into the queue, as it was."""
-    letter = await dlq.archive.restore(decode_id(name), by=acting_name(actor, None), notes=form.optional("reason"))
+    letter = await dlq.service(Archive).restore(
+        decode_id(name), by=acting_name(actor, None), notes=form.optional("reason")
+    )
     where = "" if letter.queue == DEFAULT_QUEUE else f"?{urlencode({'queue': letter.queue})}"
     said = Said("It is back in the queue, closed as it was. Redrive it to have it run.")
     return console_of(request).go(request, f"letters/{quote(letter.task_id, safe='')}{where}", said)
@@ -214,7 +216,7 @@ async def archived_tasks_page(
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> ArchivedTasksView:
-        page = await dlq.archive.search_tasks(
+        page = await dlq.service(Archive).search_tasks(
             task_id=params.task_id.strip() or None,
             name=params.name.strip() or None,
             state=params.state.strip() or None,
@@ -232,5 +234,5 @@ async def archived_tasks_page(
 @router.get("/archive/tasks/{task_id}")
 async def archived_task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
     """The latest archived task of this id, with every move of it."""
-    case: ArchivedTaskCase = await dlq.archive.show_task(decode_id(task_id))
+    case: ArchivedTaskCase = await dlq.service(Archive).show_task(decode_id(task_id))
     return await show(request, "archived_task.html", case)

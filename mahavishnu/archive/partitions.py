@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from mahavishnu.archive.records import ARCHIVED_LETTERS, ArchivedLetter, ArchivePartition, PartitionState, archive_kind
+from mahavishnu.archive.records import (
+    ARCHIVE_PARTITIONS,
+    ARCHIVED_LETTERS,
+    ArchivedLetter,
+    ArchivePartition,
+    PartitionState,
+    archive_kind,
+)
 from mahavishnu.archive.rules import may_hold, partition_name
 from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.engine.context import QueueContext
@@ -29,7 +36,6 @@ from mahavishnu.stores.base import (
     write_with_retry,
 )
 from mahavishnu.stores.kind import Kind, foreign_cursor
-from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500

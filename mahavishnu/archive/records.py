@@ -245,3 +245,8 @@ def archive_kind(kind: Kind[T], partition: str) -> Kind[T]:
     'dlq_archive_2026_01'
     """
     return replace(kind, index=kind.index.format(partition), partition=f"archive-{partition.replace('_', '-')}")
+
+
+ARCHIVE_PARTITIONS = dataclass_kind(
+    ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
+)

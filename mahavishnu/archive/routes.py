@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from mahavishnu.archive.copies import ArchivedCase, ArchivePage
 from mahavishnu.archive.records import ArchivedLetter, ArchivePartition
 from mahavishnu.archive.rules import ArchiveResult
+from mahavishnu.archive.service import Archive
 from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
@@ -162,7 +163,7 @@ async def list_archived(
 ) -> Response:
     """Only the months are looked into that can have letters of the time that is asked for."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.archive.search(
+    page = await dlq.service(Archive).search(
         task_id=params.task_id,
         category=params.category,
         resolution=params.resolution,
@@ -188,13 +189,13 @@ async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Re
     body = body or RunRequest()
     who = acting_name(actor, body.by)
     if body.retention_days is None:
-        return json_response(to_json(await dlq.archive.run(dry_run=body.dry_run, by=who)))
-    done = await dlq.archive.archive_completed_tasks(body.retention_days, dry_run=body.dry_run, by=who)
+        return json_response(to_json(await dlq.service(Archive).run(dry_run=body.dry_run, by=who)))
+    done = await dlq.service(Archive).archive_completed_tasks(body.retention_days, dry_run=body.dry_run, by=who)
     return json_response(to_json(done))
 
 
 async def _list_partitions(dlq: Queue) -> Response:
-    return json_response(to_json([view.to_dict() for view in await dlq.archive.partitions()]))
+    return json_response(to_json([view.to_dict() for view in await dlq.service(Archive).partitions()]))
 
 
 @router.get("/partitions", response_model=list[Partition], summary="The months of the archive", name="partitions")
@@ -213,7 +214,7 @@ async def partitions(dlq: Queue, actor: Viewer) -> Response:
 async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Its file may be moved away then, or its index is closed. Nothing is lost."""
     who = acting_name(actor, body.by if body else None)
-    return json_response({"place": await dlq.archive.detach(decode_id(partition), by=who)})
+    return json_response({"place": await dlq.service(Archive).detach(decode_id(partition), by=who)})
 
 
 @router.post(
@@ -225,7 +226,7 @@ async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 )
 async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Its file has to be back where it was. Age does not detach it any more."""
-    await dlq.archive.attach(decode_id(partition), by=acting_name(actor, body.by if body else None))
+    await dlq.service(Archive).attach(decode_id(partition), by=acting_name(actor, body.by if body else None))
     return await _list_partitions(dlq)
 
 
@@ -238,14 +239,14 @@ async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 )
 async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """With all that is in it."""
-    await dlq.archive.drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
+    await dlq.service(Archive).drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
     return await _list_partitions(dlq)
 
 
 @router.post("/exports", response_model=ExportStep, summary="Begin a step of the exports for analysis", name="begin")
 async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | None = None) -> Response:
     """It has all that was archived since the last one. The setting `retention.analytics_export` has to be on."""
-    step = await dlq.archive.begin_export(by=acting_name(actor, body.by if body else None))
+    step = await dlq.service(Archive).begin_export(by=acting_name(actor, body.by if body else None))
     return json_response({"watermark": step})
 
 
@@ -261,7 +262,7 @@ async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | Non
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Query()]) -> Response:
     """Asking again gives the same. An answer that ends early, without the end that HTTP gives it, is not complete."""
     return await stream_lines(
-        dlq.archive.export(params.after, params.upto, params.format), CSV if params.format == "csv" else NDJSON
+        dlq.service(Archive).export(params.after, params.upto, params.format), CSV if params.format == "csv" else NDJSON
     )
 
 
@@ -270,14 +271,18 @@ async def list_tasks(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivedTasksQuery, Query()]
 ) -> Response:
     """The latest end first. Only the months are looked into that can have tasks of the time that is asked for."""
-    page = await dlq.in_namespace(params.namespace or dlq.namespace).archive.search_tasks(
-        task_id=params.task_id,
-        name=params.name,
-        state=params.state,
-        since=params.since,
-        until=params.until,
-        limit=params.limit,
-        after=params.cursor,
+    page = (
+        await dlq.in_namespace(params.namespace or dlq.namespace)
+        .service(Archive)
+        .search_tasks(
+            task_id=params.task_id,
+            name=params.name,
+            state=params.state,
+            since=params.since,
+            until=params.until,
+            limit=params.limit,
+            after=params.cursor,
+        )
     )
     return _page_of_lines(request, page)
 
@@ -291,7 +296,7 @@ async def list_tasks(
 )
 async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """With its steps, every move of it, and its letter, wherever that is."""
-    case = await dlq.archive.show_task(decode_id(task_id))
+    case = await dlq.service(Archive).show_task(decode_id(task_id))
     return json_response(
         {
             "partition": case.partition,
@@ -305,7 +310,7 @@ async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
 @router.get("/{name}", response_model=ArchivedDetail, responses=_NO_LETTER, summary="One archived letter", name="one")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
     """The letter with this entry id, or the latest of this task, with former letters and revisions."""
-    return json_response(case_json(await dlq.archive.show(decode_id(name))))
+    return json_response(case_json(await dlq.service(Archive).show(decode_id(name))))
 
 
 @router.post(
@@ -314,7 +319,7 @@ async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
 async def restore(dlq: Queue, actor: Operator, name: str, body: ActionRequest | None = None) -> Response:
     """Into the queue, as it was. If its task has failed again since, that is refused."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-    letter = await dlq.archive.restore(decode_id(name), by=who, notes=notes)
+    letter = await dlq.service(Archive).restore(decode_id(name), by=who, notes=notes)
     return json_response(letter_json(letter, whole=True))
 
 

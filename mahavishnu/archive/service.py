@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.copies import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case, restore_letter
+from mahavishnu.archive.deletion import Deletion
 from mahavishnu.archive.export import ArchiveExport
 from mahavishnu.archive.partitions import ArchivePlaces, require_home
 from mahavishnu.archive.records import ArchivePartition, PartitionState
-from mahavishnu.archive.rules import BY_RETENTION, ArchiveResult, RetentionRules, is_past, old_records
+from mahavishnu.archive.rules import ArchiveResult, is_past, old_records
 from mahavishnu.archive.tasks import (
     ArchivedTaskCase,
     ArchivedTaskPage,
@@ -22,17 +25,24 @@ from mahavishnu.archive.tasks import (
     search_task_copies,
     tasks_of_letter,
 )
+from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.run import BulkRun
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
+from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.clock import read_instant
 from mahavishnu.model.durations import require_days
-from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.namespaces import ALL_NAMESPACES, items_namespace, require_namespace
 from mahavishnu.model.query import Condition, Is, Query
+from mahavishnu.model.retention import BY_RETENTION, RetentionRules
+from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
-from mahavishnu.stores.kinds import AUDIT, LETTERS, REVISIONS, RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import LETTERS, REVISIONS
 
 # ----------------------------------------------------------------------------------------------------
 # Deletes records that nobody asks for any more: audit entries, bulk runs with their pages, revisions.
@@ -85,6 +95,10 @@ class PartitionView:
         """What lists show of it."""
         names = ("name", "month", "state", "made_at", "detached_at", "kept")
         return {**{name: getattr(self.partition, name) for name in names}, "letters": self.letters}
+
+
+log = logging.getLogger(__name__)
+_TOMBSTONES_SECONDS = 3600.0
 
 
 class Archive:
@@ -334,3 +348,37 @@ def _require_limit(limit: Any) -> None:
 
 def _all_of(**named: str | None) -> tuple[Condition, ...]:
     return tuple(Is(name, (value,)) for name, value in named.items() if value is not None)
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of retention."""
+
+    async def remove_deleted() -> None:
+        await Deletion(queue.context.in_namespace(ALL_NAMESPACES)).finish()
+        ledger = Ledger(queue.context)
+        await ledger.fold()
+        await ledger.fold_others()
+
+    def seconds() -> float:
+        return queue.context.rules(RetentionRules).interval_minutes * 60
+
+    return (
+        PeriodicTask("removal of old tombstones", remove_deleted, lambda: _TOMBSTONES_SECONDS),
+        PeriodicTask("retention", partial(archive_old, queue), seconds),
+    )
+
+
+async def archive_old(queue: LetterQueue) -> None:
+    """Archive the letters, and the items of each named queue, also of a deleted one."""
+    await queue.service(Archive).maintain()
+    if is_home_away(queue.store):
+        return
+    for name in await queue.service(NamedQueues).names_with_items():
+        inside = queue.in_namespace(items_namespace(queue.namespace, name))
+        try:
+            await inside.service(Archive).maintain()
+            await Ledger(inside.context).fold()
+        except StoreUnavailable:
+            raise
+        except MahavishnuError as problem:
+            log.error("closed items of queue %r could not be archived: %s", name, problem)

@@ -12,8 +12,8 @@ from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import Field, FieldType, instant_text
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 

@@ -15,18 +15,19 @@ from typing import Any
 from mahavishnu.archive.copies import ArchiveReader, copy_surely, read_case
 from mahavishnu.archive.partitions import ArchivePlaces, PartitionsPage, find_in_partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter
-from mahavishnu.archive.rules import RetentionRules, leaving_tasks, month_of
+from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.archive.task_records import ArchivedTask, archived_task_key
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import Collection, Cursor, home_of, is_same_version, pages
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.tasks.letters import task_of
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition
 
 _LEFT = Between("left", at_least=1)
@@ -87,7 +88,7 @@ class TaskArchiving:
 
     async def _without_letters(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
         """Those that no open letter needs any more."""
-        handover = make_lifecycle(self._context).handover
+        handover = Lifecycle(self._context).handover
         return [task for task in tasks if task.state is not TaskState.ERROR or not await handover.is_needed(task)]
 
     async def _archive(self, month: str, tasks: Sequence[TaskRecord]) -> int:

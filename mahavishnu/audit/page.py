@@ -22,7 +22,7 @@ from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.stores.base import Page
 
-LINK = Link("audit", "Audit", "Record", key="u")
+LINKS = (Link("audit", "Audit", "Record", 10, key="u"),)
 router = Router(tag="audit_page", documented=False)
 _PAGES = {"group": "groups", "run": "runs", "task": "tasks", "queue": "queues"}
 Text = Annotated[str, Field(max_length=1000)]

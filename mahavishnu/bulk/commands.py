@@ -423,9 +423,13 @@ async def _poll(api: Connection, run: Run, show: Callable[[Run], None]) -> Run:
     clock = SystemClock()
     began, checked, explained = clock.monotonic(), False, False
     while run["state"] in _UNFINISHED:
-        workers = api.dlq is None or await api.dlq.processing.workers.others()
+        from mahavishnu.workers.processing import Processing
+
+        workers = api.dlq is None or await api.dlq.service(Processing).workers.others()
         if api.dlq is not None and not workers:  # those that are there notice at once what they have moved themselves
-            await api.dlq.runs.advance()
+            from mahavishnu.bulk.service import BulkRuns
+
+            await api.dlq.service(BulkRuns).advance()
         run = await api.get(f"/runs/{path_part(run['run_id'])}")
         show(run)
         if run["state"] not in _UNFINISHED:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.rules import is_busy
 from mahavishnu.bulk.run import (
     ACTIVE,
     BUSY,
     PAGE,
     BulkRun,
-    ItemOutcome,
     ItemState,
     RunCounts,
     RunItem,
@@ -34,8 +34,8 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.lifecycle import MAX_RUNS, mark_moved_by_run
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, query_from_json
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Collection, Cursor, Result, get_one, scan, write_one
-from mahavishnu.stores.kinds import RUN_PAGES, RUNS
 
 # ----------------------------------------------------------------------------------------------------
 # Storage of bulk runs: the run record, its pages of members, and the outcomes counted over letters.

@@ -24,26 +24,28 @@ from mahavishnu.bulk.rules import (
     percent_to_resume_with,
     waves_of,
 )
-from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, ItemOutcome, RunItem
+from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, RunItem
 from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
-from mahavishnu.bulk.service import RunItems
+from mahavishnu.bulk.service import BulkRuns, RunItems
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.page import Fix
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.page import read_or_none, read_runs
 from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
@@ -207,24 +209,28 @@ async def run_page(
     request: Request, dlq: PageQueue, actor: Viewer, run_id: str, params: Annotated[RunPageQuery, Query()]
 ) -> Response:
     """How it stands, and what to do next."""
-    return await _show(request, dlq, await dlq.runs.get(decode_id(run_id)), params)
+    return await _show(request, dlq, await dlq.service(BulkRuns).get(decode_id(run_id)), params)
 
 
 @router.post("/runs/{run_id}/{act}")
 async def act(request: Request, dlq: PageQueue, actor: Operator, run_id: str, act: str, form: FormFields) -> Response:
     """Pause it, go on with it, end it, or try another fix on its letters."""
-    run, by, reason = await dlq.runs.get(decode_id(run_id)), acting_name(actor, None), form.optional("reason")
+    run, by, reason = (
+        await dlq.service(BulkRuns).get(decode_id(run_id)),
+        acting_name(actor, None),
+        form.optional("reason"),
+    )
     match act:
         case "pause":
-            await dlq.runs.pause(run.run_id, by=by, reason=reason)
+            await dlq.service(BulkRuns).pause(run.run_id, by=by, reason=reason)
             said = Said("It is paused. Letters that were moved are still run.", "act")
         case "resume":
             percent = form.optional("stop_percent")
             stop = UNCHANGED if percent is None else _number(percent)
-            await dlq.runs.resume(run.run_id, by=by, reason=reason, stop_percent=stop)
+            await dlq.service(BulkRuns).resume(run.run_id, by=by, reason=reason, stop_percent=stop)
             said = Said("It goes on.")
         case "cancel":
-            await dlq.runs.cancel(run.run_id, by=by, reason=reason)
+            await dlq.service(BulkRuns).cancel(run.run_id, by=by, reason=reason)
             said = Said("It is cancelled. What it moved stays moved; the others are as they were.", "act")
         case "fix":
             return await _fix(request, dlq, run, by, form)
@@ -233,7 +239,7 @@ async def act(request: Request, dlq: PageQueue, actor: Operator, run_id: str, ac
     return console_of(request).go(request, f"runs/{run.run_id}", said)
 
 
-async def _fix(request: Request, dlq: DeadLetterQueue, run: BulkRun, by: str, form: Form) -> Response:
+async def _fix(request: Request, dlq: LetterQueue, run: BulkRun, by: str, form: Form) -> Response:
     rows = list(zip(form.texts("path"), form.texts("value"), strict=False))
     written = Fix(
         rows, bool(form.text("create")), form.text("ramp"), form.text("stop_percent"), reason=form.text("reason")
@@ -250,24 +256,24 @@ async def _fix(request: Request, dlq: DeadLetterQueue, run: BulkRun, by: str, fo
         options |= {"patch": patch or None, "create": written.create}
         query = fix_query(run, scope)
         if form.text("act") == "preview":
-            preview = await dlq.runs.preview("redrive", query, **options)
+            preview = await dlq.service(BulkRuns).preview("redrive", query, **options)
             shown = replace(written, preview=preview, problem=preview.refused)
             return await _show(request, dlq, run, RunPageQuery(), shown, scope)
-        begun = await dlq.runs.start("redrive", query, by=by, reason=form.optional("reason"), **options)
+        begun = await dlq.service(BulkRuns).start("redrive", query, by=by, reason=form.optional("reason"), **options)
     except (StoreError, PermissionDenied):
         raise
     except MahavishnuError as refused:
         shown = replace(written, problem=str(refused))
         return await _show(request, dlq, run, RunPageQuery(), shown, scope, status=422)
     if run.state not in ENDED:  # after the new one has begun: if that is refused, this one can still go on
-        await dlq.runs.cancel(run.run_id, by=by, reason=f"another fix is tried by run {begun.run_id}")
+        await dlq.service(BulkRuns).cancel(run.run_id, by=by, reason=f"another fix is tried by run {begun.run_id}")
     said = Said("Another fix is tried.", path=f"../runs/{run.run_id}", path_name="The run before")
     return console_of(request).go(request, f"runs/{begun.run_id}", said)
 
 
 async def _show(
     request: Request,
-    dlq: DeadLetterQueue,
+    dlq: LetterQueue,
     run: BulkRun,
     params: RunPageQuery,
     fix: Fix | None = None,
@@ -278,7 +284,7 @@ async def _show(
     part = params.part or _first_part(run)
     waves, failed, (listed, after), audit = await asyncio.gather(
         read_or_none(_waves(dlq, run)),
-        read_or_none(dlq.letters.find(failed_again_query(run.run_id, MOST_FAILED), payloads=False)),
+        read_or_none(dlq.service(LetterOperations).find(failed_again_query(run.run_id, MOST_FAILED), payloads=False)),
         _listed(dlq, run, part, params.cursor),
         read_or_none(dlq.audit.list(subject=f"run:{run.run_id}", limit=MOST_ENTRIES)),
     )
@@ -306,24 +312,26 @@ def _usual_fix(run: BulkRun) -> Fix:
     return Fix(ramp=", ".join(map(str, run.ramp[:2])) or "1, 5", stop_percent=f"{stop:g}")
 
 
-async def _waves(dlq: DeadLetterQueue, run: BulkRun) -> Sequence[Wave]:
+async def _waves(dlq: LetterQueue, run: BulkRun) -> Sequence[Wave]:
     needed = members_needed(run, MOST_READ)
-    first = (await dlq.runs.items(run.run_id, limit=needed)).items if needed else ()
+    first = (await dlq.service(BulkRuns).items(run.run_id, limit=needed)).items if needed else ()
     return waves_of(run, first)
 
 
 async def _listed(
-    dlq: DeadLetterQueue, run: BulkRun, part: Part, cursor: str | None
+    dlq: LetterQueue, run: BulkRun, part: Part, cursor: str | None
 ) -> tuple[Sequence[Listed] | None, str | None]:
     asked: dict[str, Any] = {"outcome": part} if part in [*ItemOutcome] else {"state": part}
-    found: RunItems | None = await read_or_none(dlq.runs.items(run.run_id, limit=MOST_LISTED, after=cursor, **asked))
+    found: RunItems | None = await read_or_none(
+        dlq.service(BulkRuns).items(run.run_id, limit=MOST_LISTED, after=cursor, **asked)
+    )
     if found is None:
         return None, None
     ids = tuple(item.entry_id for item in found.items if item.entry_id)
     page: Page[DeadLetter] | None = None
     if ids:
         query = LetterQuery((Is("entry_id", ids),), NEWEST_FIRST, len(ids))
-        page = await read_or_none(dlq.letters.find(query, payloads=False))
+        page = await read_or_none(dlq.service(LetterOperations).find(query, payloads=False))
     letters = {letter.entry_id: letter for letter in page.items} if page else {}
     listed = [Listed(item, letters.get(item.entry_id)) for item in found.items]
     return listed, None if found.next is None else str(found.next)
@@ -358,7 +366,7 @@ def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
     return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
 
 
-LINK = Link("runs", "Runs", "Now", first=True, key="r", number=NumberIn(read_runs, count_runs))
+LINKS = (Link("runs", "Runs", "Now", 4, first=True, key="r", number=NumberIn(read_runs, count_runs)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +389,9 @@ async def runs_page(request: Request, dlq: OwnQueue, actor: Viewer, params: Anno
     chosen = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> RunsView:
-        return RunsView(await chosen.runs.list(params.state, limit=params.limit, after=params.cursor), params)
+        return RunsView(
+            await chosen.service(BulkRuns).list(params.state, limit=params.limit, after=params.cursor), params
+        )
 
     found = await console_of(request).share(request, chosen, "runs", read, params.model_dump_json())
     return await show(request, "runs.html", found.value, recent=found)

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from mahavishnu.bulk import run as bulk_run
 from mahavishnu.bulk.run import BulkRun
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import as_query, json_response, letter_json, next_link, page_headers, to_json
+from mahavishnu.http.responses import json_response, letter_json, next_link, page_headers, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import (
     Difference,
@@ -27,6 +28,7 @@ from mahavishnu.http.schemas import (
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.search.requests import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
@@ -123,7 +125,7 @@ class RunItemQuery(NamespacePageQuery):
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
 async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
     """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
-    seen = await dlq.runs.preview(
+    seen = await dlq.service(BulkRuns).preview(
         body.verb,
         as_query(body.filter, dlq.context.clock.now()),
         ramp=body.ramp,
@@ -140,7 +142,7 @@ async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
 @router.post("", status_code=202, response_model=Run, summary="Begin a run")
 async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> Response:
     """It is carried out by the workers, whatever becomes of this server; look at it under its Location."""
-    run = await dlq.runs.start(
+    run = await dlq.service(BulkRuns).start(
         body.verb,
         as_query(body.filter, dlq.context.clock.now()),
         by=acting_name(actor, body.by),
@@ -162,14 +164,14 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
 async def list_runs(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
     """A page of runs."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.runs.list(params.state, limit=params.limit, after=params.cursor)
+    page = await dlq.service(BulkRuns).list(params.state, limit=params.limit, after=params.cursor)
     return json_response([run_json(run) for run in page.items], 200, page_headers(request, page))
 
 
 @router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")
 async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
     """How it stands."""
-    return json_response(run_json(await dlq.runs.get(run_id)))
+    return json_response(run_json(await dlq.service(BulkRuns).get(run_id)))
 
 
 @router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
@@ -178,7 +180,7 @@ async def items(
 ) -> Response:
     """Each letter that was meant when the run began, and what became of it."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.runs.items(
+    page = await dlq.service(BulkRuns).items(
         run_id, state=params.state, outcome=params.outcome, limit=params.limit, after=params.cursor
     )
     headers = {"Link": next_link(request, str(page.next))} if page.next is not None else {}
@@ -189,7 +191,9 @@ async def items(
 async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """Nothing more is moved until it is resumed."""
     body = body or RunAction()
-    return json_response(run_json(await dlq.runs.pause(run_id, by=acting_name(actor, body.by), reason=body.reason)))
+    return json_response(
+        run_json(await dlq.service(BulkRuns).pause(run_id, by=acting_name(actor, body.by), reason=body.reason))
+    )
 
 
 @router.post("/{run_id}/resume", response_model=Run, responses=problem_responses(404, 409), summary="Go on with a run")
@@ -197,7 +201,9 @@ async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest |
     """Also with one that has halted; where its stop rule would halt it again at once, a 409 says which one to give."""
     body = body or ResumeRequest()
     stop: float | Unchanged | None = body.stop_percent if "stop_percent" in body.model_fields_set else UNCHANGED
-    run = await dlq.runs.resume(run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop)
+    run = await dlq.service(BulkRuns).resume(
+        run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop
+    )
     return json_response(run_json(run))
 
 
@@ -205,7 +211,9 @@ async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest |
 async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """What it has moved stays moved; the others are left alone."""
     body = body or RunAction()
-    return json_response(run_json(await dlq.runs.cancel(run_id, by=acting_name(actor, body.by), reason=body.reason)))
+    return json_response(
+        run_json(await dlq.service(BulkRuns).cancel(run_id, by=acting_name(actor, body.by), reason=body.reason))
+    )
 
 
 def run_json(run: BulkRun) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from mahavishnu.bulk.run import (
     ENDED,
     PAGE,
     BulkRun,
-    ItemOutcome,
     ItemState,
     RunCounts,
     RunItem,
@@ -37,6 +36,7 @@ from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, DeadLetterStatus, ResolutionStatus, Unchanged
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Not, Query, Sort, query_from_json
+from mahavishnu.model.work import ItemOutcome
 
 POLL_SECONDS = 1.0  # between two questions what became of the letters
 LONGEST_POLL_SECONDS = 60.0  # where the outcomes have not changed for long

@@ -12,11 +12,10 @@ from typing import Final
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.work import _FAILED_BEFORE, _OPEN, ItemOutcome, outcome_mark
 
 PAGE = 200  # members in one page, and letters moved at once
 BUSY = "it is being run: looked at again when the others are done"  # the `why` of a member that waits
-_OPEN = "open"
-_FAILED_BEFORE = "failed_before"  # failed after this run; a later success belongs to whoever redrove it since
 AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that there is an outcome to wait for
 
 
@@ -42,14 +41,6 @@ class ItemState(StrEnum):
     MOVED = "moved"
     REFUSED = "refused"  #: the letter's state did not allow it; `why` says so
     GONE = "gone"  #: it had been deleted, or replaced by the next failure of its task
-
-
-class ItemOutcome(StrEnum):
-    """What became of a redriven letter."""
-
-    SUCCEEDED = "succeeded"
-    FAILED_AGAIN = "failed_again"  #: a run failed since, whether or not further ones are due
-    CLOSED = "closed"  #: before it was run, somebody closed the case, deleted the letter, or sent it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,43 +216,6 @@ def split_into_pages(run_id: str, plan: str, first: int, items: Sequence[RunItem
 
 
 # --- what a letter notes for the runs that redrove it
-
-
-def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
-    """What a letter notes for a run. No outcome: it is open.
-
-    >>> outcome_mark("0197"), outcome_mark("0197", ItemOutcome.FAILED_AGAIN)
-    ('open 0197', 'failed_again 0197')
-    """
-    return f"{outcome or _OPEN} {run_id}"
-
-
-def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, ...]:
-    """The marks after a retry of the letter, or its case, has ended with this outcome.
-
-    The first outcome counts. Only `failed_again` may become `succeeded` later, by a retry that the letter had left.
-    """
-    if not marks:
-        return marks
-    takes = (_OPEN, ItemOutcome.FAILED_AGAIN) if outcome is ItemOutcome.SUCCEEDED else (_OPEN,)
-    pairs = [mark.partition(" ") for mark in marks]
-    return tuple([f"{outcome if known in takes else known} {run_id}" for known, _, run_id in pairs])
-
-
-def outcomes_after_redrive(marks: tuple[str, ...], *, sent: bool) -> tuple[str, ...]:
-    """The marks after a person redrove the letter (`sent`), or edited its task.
-
-    What becomes of the letter from now on is no outcome of the earlier runs: failures stay failures. A redrive closes
-    the open marks, an edit leaves them open.
-
-    >>> outcomes_after_redrive(("open 0197", "failed_again 0198", "succeeded 0199"), sent=True)
-    ('closed 0197', 'failed_before 0198', 'succeeded 0199')
-    """
-    if not marks:
-        return marks
-    ended = {_OPEN: ItemOutcome.CLOSED if sent else _OPEN, ItemOutcome.FAILED_AGAIN: _FAILED_BEFORE}
-    pairs = [mark.partition(" ") for mark in marks]
-    return tuple([f"{ended.get(known, known)} {run_id}" for known, _, run_id in pairs])
 
 
 def marks_for(run_id: str, outcome: ItemOutcome | None) -> tuple[str, ...]:

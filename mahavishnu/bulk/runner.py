@@ -16,7 +16,6 @@ from mahavishnu.bulk.rules import POLL_SECONDS, Finish, Halt, MoveSlice, WaitUnt
 from mahavishnu.bulk.run import (
     ACTIVE,
     BulkRun,
-    ItemOutcome,
     ItemState,
     RunCounts,
     RunItem,
@@ -33,6 +32,7 @@ from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavail
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import get_one, write_one, write_with_retry
 
 LEASE_SECONDS = 30.0

@@ -13,18 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.bulk.preview import RunPreview
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Said
 from mahavishnu.console.words import plural
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.responses import as_query
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.search.requests import as_query
 
 Verb = Literal["redrive", "archive", "resolve", "fail", "cancel"]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
@@ -80,7 +81,7 @@ class SelectionView:
         return ", then ".join([*first, f"the other {rest:,}"]) if rest > 0 else ", then ".join(first)
 
 
-def query_of(params: SelectionQuery, dlq: DeadLetterQueue) -> queries.Query:
+def query_of(params: SelectionQuery, dlq: LetterQueue) -> queries.Query:
     """The letters of the selection. Raises InvalidQuery."""
     query = as_query(params, dlq.clock.now())
     if not params.entry_id:
@@ -115,7 +116,7 @@ async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[
         return await _show(request, dlq, params, "The number is not the one above. Nothing was done.", reason or "")
     try:
         ramp, stop, pace = read_pace(form)
-        run = await dlq.runs.start(
+        run = await dlq.service(BulkRuns).start(
             params.verb,
             query_of(params, dlq),
             by=acting_name(actor, None),
@@ -134,10 +135,12 @@ async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[
 
 
 async def _show(
-    request: Request, dlq: DeadLetterQueue, params: SelectionQuery, problem: str | None = None, reason: str = ""
+    request: Request, dlq: LetterQueue, params: SelectionQuery, problem: str | None = None, reason: str = ""
 ) -> Response:
     stop = STOP_PERCENT if params.verb == "redrive" else None
-    preview = await dlq.runs.preview(params.verb, query_of(params, dlq), stop_percent=stop, everything=True)
+    preview = await dlq.service(BulkRuns).preview(
+        params.verb, query_of(params, dlq), stop_percent=stop, everything=True
+    )
     given = params.model_dump(mode="json", exclude_unset=True)
     fields = [
         (name, str(each))

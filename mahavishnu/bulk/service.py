@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 from mahavishnu.bulk import rules as bulk_rules
 from mahavishnu.bulk.members import READ, RunMembers, RunStore
 from mahavishnu.bulk.preview import RunPreview, preview_run, refuse_unknown_places
-from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunItem, RunState
+from mahavishnu.bulk.run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.bulk.runner import Runner, announce_run
 from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.verbs import require_clear_patch
 from mahavishnu.model.errors import InvalidInput, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
@@ -32,9 +34,9 @@ from mahavishnu.model.query import (
     query_to_json,
     require_query,
 )
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.workers.background import PeriodicTask
 
 E = TypeVar("E", bound=StrEnum)
 POLL_SECONDS = 2.0  # between two searches for runs that are due
@@ -339,3 +341,8 @@ def _position(cursor: Cursor | None) -> tuple[int, int]:
         case Cursor((int(number), int(place))) if number >= 0 and place >= 0:
             return number, place
     raise InvalidInput("this is not a cursor of a run's items; leave it out to start at the beginning")
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of bulk runs."""
+    return (queue.service(BulkRuns).periodic_task,)

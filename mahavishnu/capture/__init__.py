@@ -1,1 +1,9 @@
-"""How a workflow is run: each adapter takes a task and its repos."""
+"""Capture: from a failing call to a recorded letter."""
+
+from __future__ import annotations
+
+from mahavishnu.engine.rooms import Room
+
+ROOM = Room(
+    services={"intake": "mahavishnu.capture.intake:LetterIntake", "closing": "mahavishnu.capture.closing:Closing"},
+)

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from mahavishnu.engine.context import Workflow
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
 from mahavishnu.model.json_value import Json, safe_repr
 from mahavishnu.model.letter import DeadLetter
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 _THREAD = "mahavishnu-run"  # begins the names of threads that run sync functions
 _NO_NAMES: Mapping[str, Any] = MappingProxyType({})
 _MOST_THREADS = 1000  # as many as dlq_retry_concurrency allows; they are made when they are needed
-Workflow: TypeAlias = Callable[[Any, list[str]], Any]
 """A function that runs a task: `(task, repos)`, sync or async. It fails by raising, or by a result that says so."""
 
 

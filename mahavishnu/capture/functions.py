@@ -14,17 +14,10 @@ from inspect import Parameter
 from types import MethodType
 from typing import Any, Literal, TypeAlias, cast
 
-from mahavishnu.capture.adapters import (
-    Adapter,
-    AdapterRegistry,
-    PythonAdapter,
-    Workflow,
-    is_async,
-    is_generator,
-    run_function,
-)
+from mahavishnu.capture.adapters import Adapter, AdapterRegistry, PythonAdapter, is_async, is_generator, run_function
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.classify.verdict import policy
+from mahavishnu.engine.context import Workflow
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key, new_task_id

@@ -10,8 +10,8 @@ from pluggy import HookimplMarker, HookspecMarker
 
 if TYPE_CHECKING:
     from mahavishnu.classify.verdict import Context, Verdict
-    from mahavishnu.events.rules import DomainEvent
     from mahavishnu.model.backoff import FailedRetry
+    from mahavishnu.model.events import DomainEvent
     from mahavishnu.model.letter_parts import ErrorCategory
     from mahavishnu.values.kinds import ValueKind
 

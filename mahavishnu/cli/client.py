@@ -19,7 +19,7 @@ from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachabl
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.queue import LetterQueue
 
 API = "/api/v1"
 PAGE_SIZE = 500
@@ -92,7 +92,7 @@ class Transport(Protocol):
 class Connection:
     """Requests and their answers, as Python values. Refusals are raised, and become exit codes."""
 
-    def __init__(self, transport: Transport, session: Session, dlq: DeadLetterQueue | None = None) -> None:
+    def __init__(self, transport: Transport, session: Session, dlq: LetterQueue | None = None) -> None:
         """`dlq` is the queue that answers, where that is in this process."""
         self._transport, self.session, self.dlq = transport, session, dlq
         self.where = transport.where
@@ -213,7 +213,7 @@ class Connection:
 
 @asynccontextmanager
 async def open_connection(
-    session: Session, dlq: DeadLetterQueue | None = None, *, new: bool = False
+    session: Session, dlq: LetterQueue | None = None, *, new: bool = False
 ) -> AsyncIterator[Connection]:
     """The connection that the options ask for; or, to `dlq`, in this process. With `new` the store may be made.
 

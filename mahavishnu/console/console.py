@@ -27,7 +27,7 @@ from mahavishnu.console.frame import FirstFix, Frame, Link, Number, NumberIn, Sa
 from mahavishnu.console.layout import Layout
 from mahavishnu.console.recent_reads import LASTS, Recent, RecentReads
 from mahavishnu.console.static import static_url
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.http.routing import Depends
 from mahavishnu.http.schemas import NamespaceName
@@ -63,7 +63,7 @@ class Console:
     """The pages of one queue: their navigation, and how they are shown."""
 
     def __init__(
-        self, dlq: DeadLetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
+        self, dlq: LetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
     ) -> None:
         """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
@@ -82,7 +82,7 @@ class Console:
         return named
 
     async def read(
-        self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[R]], *more: Hashable
+        self, request: Request, dlq: LetterQueue, read: Callable[[LetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
         """What a read of this queue gives, a few seconds old at most; shared by all who see the same.
 
@@ -91,7 +91,7 @@ class Console:
         return await self.share(request, dlq, read, partial(read, dlq), *more)
 
     async def share(
-        self, request: Request, dlq: DeadLetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
+        self, request: Request, dlq: LetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
         """The same for any `read`, which the name stands for: of this queue, and of `more`."""
         return await self.recent.get(_key(request, dlq, name, *more), read, self._since(request))
@@ -182,7 +182,7 @@ class Console:
         return numbers
 
     async def _read_number(
-        self, request: Request, dlq: DeadLetterQueue, read: Callable[[DeadLetterQueue], Awaitable[Any]]
+        self, request: Request, dlq: LetterQueue, read: Callable[[LetterQueue], Awaitable[Any]]
     ) -> Recent[Any] | None:
         try:
             return await self.read(request, dlq, read)
@@ -213,7 +213,7 @@ def console_of(request: Request) -> Console:
     return console
 
 
-async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
+async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> LetterQueue:
     """The queue that a page with forms is for. Raises InvalidInput for a namespace that is not in its address.
 
     The forms would act on another one than the page shows.
@@ -227,7 +227,7 @@ async def get_page_queue(request: Request, namespace: NamespaceName | None = Non
     return dlq
 
 
-PageQueue = Annotated[DeadLetterQueue, Depends(get_page_queue)]
+PageQueue = Annotated[LetterQueue, Depends(get_page_queue)]
 
 
 async def show(
@@ -237,7 +237,7 @@ async def show(
     return await console_of(request).show(request, template, view, status=status, recent=recent)
 
 
-def _key(request: Request, dlq: DeadLetterQueue, name: Hashable, *more: Hashable) -> Hashable:
+def _key(request: Request, dlq: LetterQueue, name: Hashable, *more: Hashable) -> Hashable:
     """What an answer depends on: what was asked, and what the one who asks may see."""
     actor: Actor = request.scope["actor"]
     return (name, dlq.namespace, audience_of(dlq, actor), *more)
@@ -280,7 +280,7 @@ def show_directions(value: Any) -> Any:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("mahavishnu.core.pages"),
+        loader=jinja2.FileSystemLoader(sorted(_PACKAGE.glob("*/templates"))),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         extensions=[Layout],

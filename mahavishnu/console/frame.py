@@ -13,7 +13,7 @@ from starlette.requests import Request
 from mahavishnu.access.sessions import Session
 from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.console.recent_reads import Recent
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.rules import GroupView
 from mahavishnu.http.auth import ANONYMOUS, Actor, Role
 from mahavishnu.model.ids import DEFAULT_QUEUE
@@ -65,14 +65,14 @@ class Number:
     least: bool = False
 
 
-Count = Callable[[DeadLetterQueue], Awaitable[Number | None]]
+Count = Callable[[LetterQueue], Awaitable[Number | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class NumberIn:
     """A number that stands in what a page reads anyway: `read` is done once for the page and the navigation."""
 
-    read: Callable[[DeadLetterQueue], Awaitable[Any]]
+    read: Callable[[LetterQueue], Awaitable[Any]]
     find: Callable[[Recent[Any]], Number | None]
 
 
@@ -83,6 +83,7 @@ class Link:
     path: str
     name: str
     section: str
+    place: int  #: in the navigation
     first: bool = False
     key: str | None = None  #: that leads here after `g`
     number: Count | NumberIn | None = None

@@ -18,12 +18,11 @@ from mahavishnu.access.provider_logins import ProviderLogins
 from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.console.console import Console
-from mahavishnu.console.frame import FirstFix
+from mahavishnu.console.frame import FirstFix, Link
 from mahavishnu.console.problems import ProblemPages
 from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.pages import LINKS, PAGES
-from mahavishnu.core.routes import ROUTES
+from mahavishnu.core.rooms import pages, rooms
 from mahavishnu.events import routes as events
 from mahavishnu.http.auth import Access, Actor, QueueViews, Role, Viewer, get_own_queue, wants_page
 from mahavishnu.http.errors import Problem, handle_errors, problem_responses
@@ -111,7 +110,7 @@ def create_app(
     api.state.dlq, api.state.access, api.state.sessions = dlq, access, sessions
     api.state.views = QueueViews(dlq)
     api.state.provider = None if logins is None else logins.provider
-    api.state.console, api.state.throttle = Console(dlq, LINKS, sessions.keys, first_fix), LoginThrottle()
+    api.state.console, api.state.throttle = Console(dlq, _links(), sessions.keys, first_fix), LoginThrottle()
     api.state.describe_settings = describe_settings
     api.state.live = events.LiveFeed(dlq, on_change=api.state.console.recent.outdate)
     api.router.routes.extend(_routes())
@@ -148,6 +147,12 @@ async def server_info(request: Request, actor: Viewer) -> Response:
 
 
 @functools.cache
+def _links() -> tuple[Link, ...]:
+    """Return the navigation, in the order of the places that the links name."""
+    return tuple(sorted((link for page in pages() for link in getattr(page, "LINKS", ())), key=lambda link: link.place))
+
+
+@functools.cache
 def _routes() -> Sequence[BaseRoute]:
     """The routes, which all apps of this process share: FastAPI takes long to read the signatures of the handlers."""
     router = APIRouter(
@@ -155,13 +160,13 @@ def _routes() -> Sequence[BaseRoute]:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: f"{route.tags[0] if route.tags else ''}_{route.name}",
     )
-    routers = [each.router for each in ROUTES]
+    routers = [each.router for room in rooms() for each in room.routes]
     RequestModel.build_all()
     for each in routers:
         each.add_to(router, API)
     start.add_to(router)
     health.health_router.add_to(router)
-    for page in PAGES:
+    for page in pages():
         page.router.add_to(router)
     return tuple(router.routes)
 

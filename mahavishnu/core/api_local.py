@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.core.routes import ROUTES
+from mahavishnu.core.rooms import rooms
 from mahavishnu.http.auth import Access, QueueViews
 from mahavishnu.http.errors import on_own_error, problem, problem_for_request
 from mahavishnu.http.middleware import ApiMiddleware, App, Receive, Scope, Send
@@ -18,14 +18,14 @@ from mahavishnu.http.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.queue import LetterQueue
     from mahavishnu.events.routes import LiveFeed
 
 
 class _State:
     """The parts that handlers find in `request.app.state`."""
 
-    def __init__(self, dlq: DeadLetterQueue) -> None:
+    def __init__(self, dlq: LetterQueue) -> None:
         self.dlq, self.views = dlq, QueueViews(dlq)
 
     @cached_property
@@ -38,7 +38,7 @@ class _State:
 class LocalApi:
     """An ASGI app that imports the routes of a resource when they are first asked for."""
 
-    def __init__(self, dlq: DeadLetterQueue, *, via: str, max_body_bytes: int) -> None:
+    def __init__(self, dlq: LetterQueue, *, via: str, max_body_bytes: int) -> None:
         self.state = _State(dlq)
         self._app: App = ApiMiddleware(
             self._respond, dlq=dlq, access=Access(), max_body_bytes=max_body_bytes, via=via, shared=()
@@ -76,6 +76,6 @@ class LocalApi:
 
 def _routes_of(resource: str) -> Iterator[Route]:
     """Import the routes of a resource, each module only if those before it have no such route."""
-    for each in ROUTES:
+    for each in (each for room in rooms() for each in room.routes):
         if each.resource == resource:
             yield from each.router.routes

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
-from mahavishnu.capture.adapters import Adapter, AdapterRegistry, Workflow, current_attempt
+from mahavishnu.capture.adapters import Adapter, AdapterRegistry, current_attempt
 from mahavishnu.capture.calls import Calls, CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.functions import CallOptions, Key, OnCancel, restore_task, why_unrestorable
@@ -18,7 +18,7 @@ from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.resilience import ErrorRecoveryManager
-from mahavishnu.core.services import make_lifecycle
+from mahavishnu.engine.context import Workflow
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json
@@ -151,7 +151,9 @@ class MahavishnuApp:
     @cached_property
     def lifecycle(self) -> Lifecycle:
         """Lifecycle tasks: what is tracked while it runs. Raises QueueDisabled where there is no queue."""
-        return make_lifecycle(self.dlq.context)
+        from mahavishnu.tasks.service import Lifecycle
+
+        return Lifecycle(self.dlq.context)
 
     @property
     def events(self) -> DomainEvents:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from mahavishnu.capture.adapters import Workflow
-from mahavishnu.core import services
+from mahavishnu.core.rooms import chores, service_names, services, stored_kinds
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions
+from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions, Workflow
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import Act, BulkResult
+from mahavishnu.engine.services import Service
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters import reads
@@ -39,13 +39,39 @@ from mahavishnu.model.query import Query
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.monitoring.health import store_health
 from mahavishnu.stores.base import Health, Store, get_one
-from mahavishnu.stores.source_kinds import STORED
+
+if TYPE_CHECKING:
+    from mahavishnu.alerts.service import Alerts
+    from mahavishnu.archive.deletion import Deletion
+    from mahavishnu.archive.service import Archive
+    from mahavishnu.bulk.service import BulkRuns
+    from mahavishnu.capture.closing import Closing
+    from mahavishnu.capture.intake import LetterIntake
+    from mahavishnu.encryption.service import EncryptionRenewal
+    from mahavishnu.engine.periodic import PeriodicTask
+    from mahavishnu.events.service import DomainEvents
+    from mahavishnu.groups.service import Groups
+    from mahavishnu.http.replies import Replies
+    from mahavishnu.letters.requeue import Requeues
+    from mahavishnu.letters.transfer import Transfer
+    from mahavishnu.monitoring.dashboard import Dashboard
+    from mahavishnu.monitoring.integrity import Integrity
+    from mahavishnu.monitoring.service import Telemetry
+    from mahavishnu.monitoring.statistics import Trends
+    from mahavishnu.queues.service import NamedQueues
+    from mahavishnu.search.service import Search
+    from mahavishnu.search.views import Views
+    from mahavishnu.workers.claims import Claims
+    from mahavishnu.workers.processing import Processing
+    from mahavishnu.workers.service import Workers
+
+S = TypeVar("S")
 
 __all__ = [
     "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",
     "RetryPolicy",
 ]  # fmt: skip
-KINDS = (*STORED, WAITING)
+KINDS = (*stored_kinds(), WAITING)
 DLQFullError = QueueFull
 
 
@@ -114,31 +140,40 @@ class DeadLetterQueue:
 
     # --- services, each made when it is first used: a program that only reads letters does not import the others
 
-    letters = cached_property(lambda self: LetterOperations(self.context))
-    groups = cached_property(lambda self: services.make_groups(self.context))
-    search = cached_property(lambda self: services.make_search(self.context))
-    views = cached_property(lambda self: services.make_views(self.context))
-    alerts = cached_property(lambda self: services.make_alerts(self))
-    trends = cached_property(lambda self: services.make_trends(self.context))
-    claims = cached_property(lambda self: services.make_claims(self))
-    requeues = cached_property(lambda self: services.make_requeues(self.context))
-    transfer = cached_property(lambda self: services.make_transfer(self.context))
-    runs = cached_property(lambda self: services.make_runs(self.context))
-    workers = cached_property(lambda self: services.make_workers(self.context))
-    closing = cached_property(lambda self: services.make_closing(self.context))
-    queues = cached_property(lambda self: services.make_queues(self))
-    domain_events = cached_property(lambda self: services.make_domain_events(self.context))
-    intake = cached_property(lambda self: services.make_intake(self.context))
-    processing = cached_property(lambda self: services.make_processing(self))
-    archive = cached_property(lambda self: services.make_archive(self.context))
-    encryption = cached_property(lambda self: services.make_encryption_renewal(self.context))
-    dashboard = cached_property(lambda self: services.make_dashboard(self.context))
-    integrity = cached_property(lambda self: services.make_integrity(self.context))
-    replies = cached_property(lambda self: services.make_replies(self.context))
-    telemetry = cached_property(lambda self: services.make_telemetry(self))
-    deletion = cached_property(lambda self: services.make_deletion(self.context))
-    audit: cached_property[AuditLog] = cached_property(lambda self: self.context.audit)
+    letters: Service[LetterOperations] = Service(services)
+    groups: Service[Groups] = Service(services)
+    search: Service[Search] = Service(services)
+    views: Service[Views] = Service(services)
+    alerts: Service[Alerts] = Service(services)
+    trends: Service[Trends] = Service(services)
+    claims: Service[Claims] = Service(services)
+    requeues: Service[Requeues] = Service(services)
+    transfer: Service[Transfer] = Service(services)
+    runs: Service[BulkRuns] = Service(services)
+    workers: Service[Workers] = Service(services)
+    closing: Service[Closing] = Service(services)
+    queues: Service[NamedQueues] = Service(services)
+    domain_events: Service[DomainEvents] = Service(services)
+    intake: Service[LetterIntake] = Service(services)
+    processing: Service[Processing] = Service(services)
+    archive: Service[Archive] = Service(services)
+    encryption: Service[EncryptionRenewal] = Service(services)
+    dashboard: Service[Dashboard] = Service(services)
+    integrity: Service[Integrity] = Service(services)
+    replies: Service[Replies] = Service(services)
+    telemetry: Service[Telemetry] = Service(services)
+    deletion: Service[Deletion] = Service(services)
+    audit: Service[AuditLog] = Service(services)
     _ledger = cached_property(lambda self: Ledger(self.context))
+
+    def service(self, kind: type[S]) -> S:
+        """Return the service of this class, which a room has registered."""
+        found: S = getattr(self, service_names()[f"{kind.__module__}:{kind.__qualname__}"])
+        return found
+
+    def chores(self) -> Iterable[PeriodicTask]:
+        """Return the periodic tasks of all rooms."""
+        return chores(self)
 
     # --- open and close
 

@@ -14,9 +14,8 @@ from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
 from mahavishnu.bulk.preview import RunPreview
-from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunState
+from mahavishnu.bulk.run import BulkRun, ItemState, RunState
 from mahavishnu.bulk.service import BulkRuns, RunItems
-from mahavishnu.capture.adapters import Workflow
 from mahavishnu.capture.calls import CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.closing import Closing
@@ -27,29 +26,22 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.encryption.service import EncryptionRenewal, RenewedLot
 from mahavishnu.engine.audit import AuditLog
+from mahavishnu.engine.context import Workflow
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.meters import MetricFamily
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.recorder import CaptureResult
-from mahavishnu.events.rules import (
-    DeliveryMode,
-    DomainEvent,
-    EventPage,
-    EventPosition,
-    Outcome,
-    Publication,
-    PublicationCondition,
-)
+from mahavishnu.events.rules import EventPage, EventPosition, Outcome, Publication
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.groups.rules import Group, GroupPage, GroupState, GroupView
 from mahavishnu.groups.service import Groups, GroupSort
-from mahavishnu.http.replies import Replies
+from mahavishnu.http.replies import Replies, Reply
 from mahavishnu.letters.commonalities import GroupCommonalities, LetterContrasts
 from mahavishnu.letters.reads import LetterList
 from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.transfer import Document, ImportResult, Transfer
-from mahavishnu.model.events import AuditEntry
+from mahavishnu.model.events import AuditEntry, DeliveryMode, DomainEvent, PublicationCondition
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
@@ -60,6 +52,7 @@ from mahavishnu.model.letter_parts import (
     Unchanged,
 )
 from mahavishnu.model.query import Many, Query
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines
 from mahavishnu.monitoring.integrity import Integrity, UnreadableRecords
 from mahavishnu.monitoring.service import Telemetry
@@ -73,7 +66,6 @@ from mahavishnu.search.rules import SavedView
 from mahavishnu.search.service import LetterCount, NamespaceCount, Search
 from mahavishnu.search.views import Views
 from mahavishnu.stores.base import Cursor, Health, Page, Result
-from mahavishnu.stores.kinds import Reply
 from mahavishnu.stores.retained import Revision
 from mahavishnu.tasks.handover import HandedOver
 from mahavishnu.tasks.service import Lifecycle

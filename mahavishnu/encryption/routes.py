@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from pydantic import Field, StrictBool
 from starlette.responses import Response
 
+from mahavishnu.encryption.service import EncryptionRenewal
 from mahavishnu.http.auth import Actor, Queue, Role, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import ScopeQuery, decode_id, json_response, to_json
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import ActionRequest, Name, RequestModel, ResponseModel
+from mahavishnu.letters.service import LetterOperations
 
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "encrypting what is stored"))]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "revealing encrypted values"))]
@@ -48,7 +50,7 @@ class EncryptResult(ResponseModel):
 async def encrypt(dlq: Queue, actor: Admin, body: EncryptRequest | None = None) -> Response:
     """One lot of it; ask again with `next`. It can be begun again at any time: what is encrypted so is left alone."""
     body = body or EncryptRequest()
-    lot = await dlq.encryption.renew(
+    lot = await dlq.service(EncryptionRenewal).renew(
         dry_run=body.dry_run, limit=body.limit, after=body.after, by=acting_name(actor, body.by)
     )
     return json_response(to_json(lot))
@@ -65,5 +67,5 @@ async def reveal(
 ) -> Response:
     """The audit says who looked, and why. Not kept for an idempotency key."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-    revealed = await dlq.letters.reveal(decode_id(task_id), by=who, notes=notes, **where.arguments)
+    revealed = await dlq.service(LetterOperations).reveal(decode_id(task_id), by=who, notes=notes, **where.arguments)
     return json_response(revealed, 200, {"Cache-Control": "no-store"})

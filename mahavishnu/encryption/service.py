@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from mahavishnu.archive.partitions import ArchivePlaces, require_home
 from mahavishnu.archive.records import ArchivedLetter, PartitionState, checksum_of
 from mahavishnu.archive.task_records import ArchivedTask
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
@@ -26,8 +25,9 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
-from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.tasks.letters import letter_ids_of
+from mahavishnu.tasks.records import TASKS
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord, TaskRecord, evolve
 from mahavishnu.values.encryption import Encryption
 
@@ -260,7 +260,7 @@ class EncryptionRenewal:
         ]
 
     def _renew_task(self, encryption: Encryption) -> Change:
-        handover = make_lifecycle(self._context).handover
+        handover = Lifecycle(self._context).handover
 
         async def renew(task: TaskRecord) -> TaskRecord:
             renewed = renew_task(task, encryption.renew)

@@ -32,7 +32,9 @@ from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace, writt
 from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
 from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
-from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import TEXT, ReconcileResult
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.values.payload import is_secret, redact
 
 log = logging.getLogger(__name__)
@@ -80,6 +82,12 @@ class AuditRecord:
 
 class AuditLog:
     """Who did what: writes audit entries and finds them."""
+
+    @classmethod
+    def for_queue(cls, queue: Any) -> AuditLog:
+        """Return the log that the queue's context writes."""
+        log: AuditLog = queue.context.audit
+        return log
 
     def __init__(
         self,
@@ -340,3 +348,20 @@ def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
             change = {side: MASK if hidden else redact(value, patterns) for side, value in change.items()}
         masked[name] = change
     return masked
+
+
+def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> ReconcileResult[AuditEntry]:
+    """Only one process writes an entry, twice: the completed one is the later one."""
+    later = theirs.outcome is AuditOutcome.ASKED and ours.outcome is not AuditOutcome.ASKED
+    return ReconcileResult(replace(ours, version=theirs.version) if later else None)
+
+
+AUDIT = dataclass_kind(
+    AuditEntry,
+    name="audit",
+    index="dlq_audit",
+    key="entry_id",
+    types={"reason": TEXT, "why": TEXT},
+    indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
+    reconcile=_completed_entry,
+)

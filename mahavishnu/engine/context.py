@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from mahavishnu.capture.adapters import Workflow
 from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
@@ -35,11 +34,12 @@ from mahavishnu.model.query import Query, letter_query, query_to_json
 from mahavishnu.model.rules import Rules
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
-from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS, WORKERS
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.tasks.task import TaskRecord
 from mahavishnu.workers.background import WorkerWatch
 from mahavishnu.workers.misfits import Misfits
+from mahavishnu.workers.records import WORKERS
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
@@ -392,3 +392,6 @@ class _DerivedContext(QueueContext):
     @cached_property
     def chain(self) -> Chain:
         return self._home.chain
+
+
+Workflow: TypeAlias = Callable[[Any, list[str]], Any]

@@ -1,12 +1,13 @@
-"""The declarations of a feature for the surfaces: HTTP routes and commands, by dotted names.
+"""A room: one feature, declared in one object by names that are imported when they are needed.
 
-A declaration imports nothing. The server, the command line without a server and its help read the same tables, and
-import a module when it is needed.
+A declaration imports nothing. The queue, the server, the command line without a server and its help read the same
+objects, which `mahavishnu.core.rooms` lists.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -45,7 +46,21 @@ class Command:
     namespaced: bool = True  #: has --namespace and --all-namespaces, where the group takes a store
 
 
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """Everything that the rest of the program has to know of a feature. Names are `module:name`, pages are modules."""
+
+    kinds: tuple[str, ...] = ()  #: the kinds of records that it keeps
+    services: Mapping[str, str] = field(default_factory=dict)  #: classes, by the attribute of the queue
+    settings: tuple[str, ...] = ()  #: the sections of the settings that are its rule sets
+    chores: str | None = None  #: a function from the queue to its periodic tasks
+    routes: tuple[Routes, ...] = ()
+    groups: tuple[CommandGroup, ...] = ()
+    commands: tuple[Command, ...] = ()
+    pages: tuple[str, ...] = ()  #: modules with a `router`, and `LINKS` for the navigation
+
+
 def load(target: str) -> Any:
-    """Import the function of a `module:function`."""
+    """Import the thing that `module:name` names."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

@@ -21,8 +21,9 @@ from mahavishnu.classify.plugin_guard import ask_async
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import contain
 from mahavishnu.events.log import EventLog
-from mahavishnu.events.rules import DomainEvent, EventPosition, EventRules
+from mahavishnu.events.rules import EventPosition, EventRules
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import DomainEvent
 from mahavishnu.model.webhooks import SIGNATURE_HEADER, hide_addresses, sign
 
 log = logging.getLogger("mahavishnu.events")

@@ -18,24 +18,22 @@ from datetime import datetime, timedelta
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import NamespaceRecords
+from mahavishnu.events.records import EVENT_POSITIONS, EVENTS
 from mahavishnu.events.rules import (
     REMOVED,
-    VOID,
-    DomainEvent,
     EventPage,
     EventPosition,
     EventRules,
-    event_key,
     position_key,
     removable_number,
     require_consumer,
 )
 from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
+from mahavishnu.model.events import VOID, DomainEvent, event_key
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.stores.base import Result, get_one, home_of, scan, write_one, write_with_retry
-from mahavishnu.stores.source_kinds import EVENT_POSITIONS, EVENTS
 
 log = logging.getLogger(__name__)
 HOLE_SECONDS = 10.0  # that a reader waits for an event which is being written

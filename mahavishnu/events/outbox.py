@@ -27,8 +27,6 @@ from mahavishnu.events.rules import (
     LATE,
     OUTBOX,
     TASK_EVENTS,
-    DeliveryMode,
-    DomainEvent,
     EventRules,
     StepEvent,
     event_of,
@@ -38,14 +36,13 @@ from mahavishnu.events.rules import (
     task_events,
 )
 from mahavishnu.model.errors import ENDS, ItemFailed
-from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.events import DeliveryMode, DomainEvent, Event, EventName
+from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.query import Between, Query, Sort
-from mahavishnu.queues.items import is_item
 from mahavishnu.stores.base import pages
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import TaskRecord
 
 # ----------------------------------------------------------------------------------------------------

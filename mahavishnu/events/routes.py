@@ -21,8 +21,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.events.rules import DomainEvent, EventPosition
+from mahavishnu.bulk.records import RUNS
+from mahavishnu.engine.queue import LetterQueue
+from mahavishnu.events.rules import EventPosition
+from mahavishnu.events.service import DomainEvents
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
 from mahavishnu.http.responses import json_response, to_json
 from mahavishnu.http.routing import Depends, Header, Router
@@ -30,12 +33,11 @@ from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.schemas import Name, NamespaceName, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text, wait_for
 from mahavishnu.model.errors import InvalidInput, StoreError
-from mahavishnu.model.events import Event, EventName
+from mahavishnu.model.events import DomainEvent, Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
-from mahavishnu.stores.kinds import GROUPS, RUNS
 
 if TYPE_CHECKING:
     from mahavishnu.access.sessions import Session, Sessions
@@ -90,7 +92,7 @@ class Acknowledgement(RequestModel):
 @router.get("", response_model=StoredEvents, summary="Stored domain events, in their order", name="list")
 async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuery, Parameters()]) -> Response:
     """Nothing is acknowledged by it: who reads again gets the same."""
-    events = dlq.in_namespace(params.namespace or dlq.namespace).domain_events
+    events = dlq.in_namespace(params.namespace or dlq.namespace).service(DomainEvents)
     page = await events.read(params.after, params.limit, consumer=params.consumer, names=params.name or "*")
     shown = [event.to_dict() for event in page.events]
     return json_response({"events": shown, "next": page.next, "has_more": page.has_more}, 200)
@@ -99,7 +101,7 @@ async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuer
 @router.post("/acknowledge", response_model=Position, summary="A consumer has dealt with events", name="acknowledge")
 async def acknowledge(dlq: Queue, actor: Operator, body: Acknowledgement) -> Response:
     """A position never goes back: a lower number than that of before changes nothing."""
-    position = await dlq.domain_events.acknowledge(body.consumer, body.number)
+    position = await dlq.service(DomainEvents).acknowledge(body.consumer, body.number)
     answer = {name: getattr(position, name) for name in ("consumer", "namespace", "number")}
     return json_response(answer | {"at": position.at.isoformat()}, 200)
 
@@ -160,7 +162,7 @@ class LiveFeed:
     """Polls the store while there are listeners, and sends what changes to each of them."""
 
     def __init__(
-        self, dlq: DeadLetterQueue, pace: Clock | None = None, on_change: Callable[[], None] | None = None
+        self, dlq: LetterQueue, pace: Clock | None = None, on_change: Callable[[], None] | None = None
     ) -> None:
         """`pace` times the polls; it is not the clock of the letters, whose time may be another one.
 
@@ -177,7 +179,7 @@ class LiveFeed:
         self._degraded: str | None = None
         self._cleared = False
 
-    def within(self, dlq: DeadLetterQueue) -> LiveFeed:
+    def within(self, dlq: LetterQueue) -> LiveFeed:
         """The feed of the namespace of this queue. Raises HTTPException where it would be one too many to poll."""
         if dlq.namespace == self._dlq.namespace:
             return self
@@ -342,7 +344,7 @@ async def events(
     `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
     before that: a change may be told twice, and none is left out.
     """
-    home: DeadLetterQueue = request.app.state.dlq
+    home: LetterQueue = request.app.state.dlq
     live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
     is_over = _never

@@ -17,28 +17,19 @@ from uuid import UUID, uuid5
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.events import Event, EventName
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
-from mahavishnu.model.json_value import EMPTY, Json
+from mahavishnu.model.events import DeliveryMode, DomainEvent, Event, EventName, PublicationCondition
+from mahavishnu.model.ids import new_entry_id
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Version
 from mahavishnu.model.lifecycle import BY_APPLICATION
 from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
-VOID = "(void)"  # the name of a record that stands for an event which was never stored
 LONGEST_NAME = 200
 LONGEST_TEXT = 1000  # of an id
 _NAME = re.compile(r"[\w.:-]{1,%d}" % LONGEST_NAME)  # noqa: UP031 - braces are many enough
 _CONSUMER = re.compile(r"[\w.:-]{1,100}")
-
-
-class DeliveryMode(StrEnum):
-    """Where an event goes."""
-
-    FAST = "fast"  #: to subscribers in this process, at once; a restart loses it
-    DURABLE = "durable"  #: into the store, for consumers outside, in whatever process
-    BROADCAST = "broadcast"  #: both, with one id
 
 
 class Outcome(StrEnum):
@@ -47,16 +38,6 @@ class Outcome(StrEnum):
     SUCCESS = "success"
     RETRYABLE_FAILURE = "retryable_failure"
     PERMANENT_FAILURE = "permanent_failure"
-
-
-class PublicationCondition(StrEnum):
-    """After which outcomes an event is published."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    RETRYABLE_FAILURE = "retryable_failure"
-    PERMANENT_FAILURE = "permanent_failure"
-    ALWAYS = "always"
 
 
 _FAILURES = frozenset({Outcome.RETRYABLE_FAILURE, Outcome.PERMANENT_FAILURE})
@@ -78,55 +59,6 @@ def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
     if outcome is None:
         return condition is PublicationCondition.ALWAYS
     return outcome in MET_BY[condition]
-
-
-@dataclass(frozen=True, slots=True)
-class DomainEvent:
-    """Something that happened. A stored one has the `number` that it has in its namespace, beginning with 1.
-
-    An event may come twice: equal events have the same `event_id`.
-    """
-
-    event_id: str
-    name: str
-    created_at: datetime
-    namespace: str = DEFAULT_NAMESPACE
-    payload: Json = EMPTY
-    delivery_mode: DeliveryMode = DeliveryMode.FAST
-    condition: PublicationCondition = PublicationCondition.ALWAYS
-    task_id: str | None = None
-    step: str | None = None
-    number: int = 0
-    version: Version | None = field(default=None, compare=False)
-
-    @property
-    def key(self) -> str:
-        return event_key(self.namespace, self.number)
-
-    @property
-    def is_void(self) -> bool:
-        """Whether it stands for an event that was never stored: nobody is told of it."""
-        return self.name == VOID
-
-    def to_dict(self) -> dict[str, object]:
-        """As JSON for people and programs outside."""
-        return {
-            "event_id": self.event_id,
-            "name": self.name,
-            "namespace": self.namespace,
-            "created_at": self.created_at.isoformat(),
-            "task_id": self.task_id,
-            "step": self.step,
-            "condition": str(self.condition),
-            "delivery_mode": str(self.delivery_mode),
-            "number": self.number,
-            "payload": self.payload.value,
-        }
-
-
-def event_key(namespace: str, number: int) -> str:
-    """The key of a stored event; there is one event of a number, because writes are compare-and-set."""
-    return f"{namespace}/{number:015}"
 
 
 @dataclass(frozen=True, slots=True)

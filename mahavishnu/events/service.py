@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import QueuedListener
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.events.delivery import EventDelivery
 from mahavishnu.events.log import EventLog
 from mahavishnu.events.outbox import UNSTORED, EventSources, Outbox
 from mahavishnu.events.rules import (
-    DeliveryMode,
-    DomainEvent,
     EventPage,
     EventPosition,
     EventRules,
     Outcome,
     Publication,
-    PublicationCondition,
     StepEvent,
     is_met,
     matches,
@@ -33,12 +32,16 @@ from mahavishnu.events.rules import (
     require_text,
 )
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.events import DeliveryMode, DomainEvent, PublicationCondition
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.namespaces import require_namespace
 
 log = logging.getLogger("mahavishnu.events")
 EventListener = Callable[[DomainEvent], object]
+
+
+_OUTBOX_SECONDS, _DELIVERY_SECONDS, _REMOVAL_SECONDS = 30.0, 5.0, 3600.0
 
 
 class DomainEvents:
@@ -253,3 +256,25 @@ class DomainEvents:
     async def deliver(self) -> int:
         """Bring what is new to the webhook and to plugins; a worker does it. Returns how many were brought."""
         return await self.delivery.deliver()
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of domain events."""
+    context = queue.context
+
+    async def publish_missed_events() -> None:
+        if context.rules(EventRules).durable_outbox:
+            await queue.service(DomainEvents).publish_missed()
+
+    async def deliver_events() -> None:
+        if context.rules(EventRules).webhook_url or context.chain.plugins.steps("deliver"):
+            await queue.service(DomainEvents).deliver()
+
+    async def remove_old_events() -> None:
+        await queue.service(DomainEvents).remove_old()
+
+    return (
+        PeriodicTask("the outbox of events", publish_missed_events, lambda: _OUTBOX_SECONDS),
+        PeriodicTask("the delivery of events", deliver_events, lambda: _DELIVERY_SECONDS),
+        PeriodicTask("removal of old events", remove_old_events, lambda: _REMOVAL_SECONDS),
+    )

@@ -225,10 +225,12 @@ def regroup(
     json: AsJson = False,
 ) -> None:
     """Group open letters anew, after plugins or rules have changed; what was said of a group goes with its letters."""
+    from mahavishnu.groups.service import Groups
+
     assess_again(
         context,
         "regroup",
-        lambda dlq, by: dlq.groups.regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
+        lambda dlq, by: dlq.service(Groups).regroup(dry_run=not apply, by=by, fingerprint=fingerprints or None),
         done="grouped otherwise",
         json=json,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.groups import rules as group_rules
 from mahavishnu.groups.counts import GroupCounts, count_groups
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import (
     RULE,
     Group,
@@ -26,7 +27,6 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import get_one, update_with_retry, write_one, write_with_retry
-from mahavishnu.stores.kinds import GROUPS
 
 log = logging.getLogger(__name__)
 _PAGE = 1000

@@ -15,20 +15,23 @@ from starlette.responses import Response
 
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.routes import GroupQuery
 from mahavishnu.groups.rules import RULE, Attention, GroupPage, GroupState, GroupView, attention_of
+from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id, etag
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.letters.commonalities import GroupCommonalities
+from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.letter import DeadLetter
@@ -116,7 +119,7 @@ async def group_page(request: Request, dlq: PageQueue, actor: Viewer, fingerprin
 
     async def read() -> GroupPageView:
         before = dlq.clock.now().isoformat()
-        group, common = await asyncio.gather(dlq.groups.get(name), _commonalities(dlq, name))
+        group, common = await asyncio.gather(dlq.service(Groups).get(name), _commonalities(dlq, name))
         return await _view(dlq, group, Fix(before=before), common, KEY_MARK)
 
     found = await console_of(request).share(request, dlq, "group", read, name)
@@ -127,16 +130,16 @@ async def group_page(request: Request, dlq: PageQueue, actor: Viewer, fingerprin
 async def update(request: Request, dlq: PageQueue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
     """Record who is at it, how far they are, a note, a link, a hold: what the form names."""
     name, by = decode_id(fingerprint), acting_name(actor, None)
-    group, act = await dlq.groups.get(name), form.text("act")
+    group, act = await dlq.service(Groups).get(name), form.text("act")
     try:
         if act == "note":
-            await dlq.groups.update(name, by=by, **_note_of(form))
+            await dlq.service(Groups).update(name, by=by, **_note_of(form))
         else:
             if not _is_as_shown(group, act, by, form.text("version")):
                 raise ChangedMeanwhile(name, "update", str(group.state), "changed meanwhile", what="group")
-            await dlq.groups.update(name, by=by, base=group, **_changes_of(group, act, by, form))
+            await dlq.service(Groups).update(name, by=by, base=group, **_changes_of(group, act, by, form))
     except ChangedMeanwhile:
-        return await _show(request, dlq, await dlq.groups.get(name), Fix(), problem=STALE, status=412)
+        return await _show(request, dlq, await dlq.service(Groups).get(name), Fix(), problem=STALE, status=412)
     said = {
         "take": f"{by} is at it.",
         "note": "The note is added.",
@@ -175,7 +178,7 @@ def _changes_of(group: GroupView, act: str, by: str, form: Form) -> dict[str, An
 @router.post("/groups/{fingerprint}/fix")
 async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: str, form: FormFields) -> Response:
     """Show what a fix would do, or begin with its first letter."""
-    group = await dlq.groups.get(decode_id(fingerprint))
+    group = await dlq.service(Groups).get(decode_id(fingerprint))
     rows = list(zip(form.texts("path"), form.texts("value"), strict=False))
     written = Fix(
         rows,
@@ -198,9 +201,9 @@ async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: st
         }
         query = _letters_of(group, written.before)
         if form.text("act") == "preview":
-            preview = await dlq.runs.preview("redrive", query, **options)
+            preview = await dlq.service(BulkRuns).preview("redrive", query, **options)
             return await _show(request, dlq, group, replace(written, preview=preview, problem=preview.refused))
-        run = await dlq.runs.start(
+        run = await dlq.service(BulkRuns).start(
             "redrive", query, by=acting_name(actor, None), reason=form.optional("reason"), **options
         )
     except (StoreError, PermissionDenied):
@@ -213,7 +216,7 @@ async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: st
 
 
 async def _show(
-    request: Request, dlq: DeadLetterQueue, group: GroupView, fix: Fix, *, problem: str | None = None, status: int = 200
+    request: Request, dlq: LetterQueue, group: GroupView, fix: Fix, *, problem: str | None = None, status: int = 200
 ) -> Response:
     """The group with a fix as it is written so far."""
     if not fix.before:
@@ -225,7 +228,7 @@ async def _show(
 
 
 async def _view(
-    dlq: DeadLetterQueue, group: GroupView, fix: Fix, common: GroupCommonalities | None, key: str
+    dlq: LetterQueue, group: GroupView, fix: Fix, common: GroupCommonalities | None, key: str
 ) -> GroupPageView:
     samples, endings = await asyncio.gather(read_or_none(_samples(dlq, group)), read_or_none(_endings(dlq, group)))
     failure = _failure_of(samples[0], group.fingerprint) if samples else None
@@ -233,11 +236,11 @@ async def _view(
     return GroupPageView(group, samples, failure, trace, common, fix, key, endings)
 
 
-async def _commonalities(dlq: DeadLetterQueue, name: str) -> GroupCommonalities | None:
-    return await read_or_none(dlq.groups.commonalities(name))
+async def _commonalities(dlq: LetterQueue, name: str) -> GroupCommonalities | None:
+    return await read_or_none(dlq.service(Groups).commonalities(name))
 
 
-async def _endings(dlq: DeadLetterQueue, group: GroupView) -> Mapping[str, int]:
+async def _endings(dlq: LetterQueue, group: GroupView) -> Mapping[str, int]:
     """How many of its letters that are kept here ended how; of a group that is not closed, nothing is counted."""
     if not group.group.is_closed:
         return {}
@@ -246,11 +249,13 @@ async def _endings(dlq: DeadLetterQueue, group: GroupView) -> Mapping[str, int]:
     return {words: ended[status].count for status, words in ENDINGS.items() if status in ended}
 
 
-async def _samples(dlq: DeadLetterQueue, group: GroupView) -> Sequence[DeadLetter]:
+async def _samples(dlq: LetterQueue, group: GroupView) -> Sequence[DeadLetter]:
     where: tuple[Any, ...] = (Is("fingerprint", (group.fingerprint,)),)
     if group.count:
         where += (Is("resolution_status", (ResolutionStatus.PENDING,)),)
-    return (await dlq.letters.find(Query(where, (Sort("created_at", descending=True),), MOST_SAMPLES))).items
+    return (
+        await dlq.service(LetterOperations).find(Query(where, (Sort("created_at", descending=True),), MOST_SAMPLES))
+    ).items
 
 
 def _failure_of(letter: DeadLetter, fingerprint: str) -> Failure | None:
@@ -293,7 +298,7 @@ def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
     return Number(page.total, least=page.degraded is not None)
 
 
-LINK = Link("groups", "Groups", "Now", first=True, key="g", number=NumberIn(read_groups, count_needs))
+LINKS = (Link("groups", "Groups", "Now", 2, first=True, key="g", number=NumberIn(read_groups, count_needs)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +320,6 @@ async def groups_page(
     """Groups of letters with one cause each."""
     here = dlq.in_namespace(params.namespace or dlq.namespace)
     found = await console_of(request).share(
-        request, here, "groups", lambda: here.groups.list(**params.arguments()), params.model_dump_json()
+        request, here, "groups", lambda: here.service(Groups).list(**params.arguments()), params.model_dump_json()
     )
     return await show(request, "groups.html", GroupsView(found.value, params), recent=found)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.groups.rules import GroupView
+from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import decode_id, etag, json_response, page_headers, refuse_if_changed, to_json
@@ -88,7 +89,7 @@ async def list_groups(
 ) -> Response:
     """The largest first, or those that grow, or the latest."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.groups.list(**params.arguments())
+    page = await dlq.service(Groups).list(**params.arguments())
     headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
     return json_response([view.to_dict() for view in page.items], 200, headers)
 
@@ -96,7 +97,7 @@ async def list_groups(
 @router.get("/{fingerprint}", response_model=Group, responses=problem_responses(404), summary="One group")
 async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """With its numbers by hour, a sample, and what people have said."""
-    view = await dlq.groups.get(decode_id(fingerprint))
+    view = await dlq.service(Groups).get(decode_id(fingerprint))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -108,7 +109,7 @@ async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
 )
 async def common_values(dlq: Queue, actor: Viewer, fingerprint: str, sample: int = SAMPLE) -> Response:
     """Values inside of tasks and metadata, repos, workers, hours: the most telling first. Masked ones are not there."""
-    found = await dlq.groups.commonalities(decode_id(fingerprint), sample=sample)
+    found = await dlq.service(Groups).commonalities(decode_id(fingerprint), sample=sample)
     return json_response(to_json(found))
 
 
@@ -127,10 +128,12 @@ async def update(
     changes.pop("by", None)
     base = None
     if if_match is not None:
-        base = await dlq.groups.get(decode_id(fingerprint))
+        base = await dlq.service(Groups).get(decode_id(fingerprint))
         if refusal := refuse_if_changed(if_match, base.version, "the group"):
             return refusal
-    view = await dlq.groups.update(decode_id(fingerprint), by=acting_name(actor, body.by), base=base, **changes)
+    view = await dlq.service(Groups).update(
+        decode_id(fingerprint), by=acting_name(actor, body.by), base=base, **changes
+    )
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -139,7 +142,7 @@ async def release_hold(dlq: Queue, actor: Operator, release: str, body: ReleaseH
     """Groups that were on hold for it are not any more."""
     return json_response(
         {
-            "released": await dlq.groups.release_hold(
+            "released": await dlq.service(Groups).release_hold(
                 decode_id(release), by=acting_name(actor, body.by if body else None)
             )
         }

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.counts import (
     GroupCount,
     GroupCounts,
@@ -58,6 +60,9 @@ _MOST = 1000  # groups of one page
 _TRIES = 50
 _PAGE = 1000
 _NAMED, _NAMED_BACK = 5, 3  # groups that warnings name: growing ones, and those that are back, the latest first
+
+
+_REFRESH_SECONDS = 60.0
 
 
 class Groups:
@@ -393,3 +398,8 @@ def _parse_cursor(after: Cursor | str | None) -> _Row | None:
         case (int() | float() as rank, str() as fingerprint, str() as namespace):
             return rank, fingerprint, namespace
     raise InvalidQuery("the cursor is not one of this list; leave it out to start at the beginning")
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of groups."""
+    return (PeriodicTask("the refresh of groups", queue.service(Groups).refresh, lambda: _REFRESH_SECONDS),)

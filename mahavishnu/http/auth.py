@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
@@ -103,7 +103,7 @@ class Role(IntEnum):
     ADMIN = 3  #: delete letters
 
 
-def audience_of(dlq: DeadLetterQueue, actor: Actor) -> object:
+def audience_of(dlq: LetterQueue, actor: Actor) -> object:
     """The same for actors whom one answer may serve: who see the same, unless each is asked for or written down."""
     options = dlq.context.options
     each = options.may_act is not None or options.audit_payload_reads
@@ -262,7 +262,7 @@ def _digest(token: str) -> bytes:
     ).digest()  # the time of a lookup reveals nothing about the token
 
 
-async def get_own_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI runs others in threads
+async def get_own_queue(request: Request) -> LetterQueue:  # async: FastAPI runs others in threads
     """The queue that this API serves, as who asks sees it; or that of the namespace that the path names."""
     views: QueueViews = request.app.state.views
     return views.of(request.scope["actor"], request.scope.get("namespace"))
@@ -271,11 +271,11 @@ async def get_own_queue(request: Request) -> DeadLetterQueue:  # async: FastAPI 
 class QueueViews:
     """The queue as each of those sees it who ask; made once, because the services of a queue remember things."""
 
-    def __init__(self, dlq: DeadLetterQueue) -> None:
+    def __init__(self, dlq: LetterQueue) -> None:
         self._dlq = dlq
-        self._views: OrderedDict[tuple[Principal | None, str], DeadLetterQueue] = OrderedDict()
+        self._views: OrderedDict[tuple[Principal | None, str], LetterQueue] = OrderedDict()
 
-    def of(self, actor: Actor, namespace: str | None = None) -> DeadLetterQueue:
+    def of(self, actor: Actor, namespace: str | None = None) -> LetterQueue:
         """The queue as the actor sees it; in another namespace, if one is named."""
         key = (actor.principal, namespace or self._dlq.namespace)
         if key == (None, self._dlq.namespace):
@@ -290,7 +290,7 @@ class QueueViews:
         return view
 
 
-async def get_queue(request: Request, namespace: NamespaceName | None = None) -> DeadLetterQueue:
+async def get_queue(request: Request, namespace: NamespaceName | None = None) -> LetterQueue:
     """The queue that this API serves, for letters of the namespace that the request names; `*` for all."""
     if namespace is None:
         return await get_own_queue(request)
@@ -308,7 +308,7 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
         if actor.role < role:
             what = request.scope["request_path"]
             why = f"needs the role {role.name.lower()}, and {actor.name} has the role {actor.role.name.lower()}"
-            dlq: DeadLetterQueue = request.app.state.dlq
+            dlq: LetterQueue = request.app.state.dlq
             await dlq.audit.record_denial(actor.name, actor.role.name.lower(), action, what, why)
             raise HTTPException(403, f"{action} {why}")
         return actor
@@ -316,8 +316,8 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
     return check_role
 
 
-Queue = Annotated[DeadLetterQueue, Depends(get_queue)]
-OwnQueue = Annotated[DeadLetterQueue, Depends(get_own_queue)]  # where the parameters of a list name namespaces
+Queue = Annotated[LetterQueue, Depends(get_queue)]
+OwnQueue = Annotated[LetterQueue, Depends(get_own_queue)]  # where the parameters of a list name namespaces
 Viewer = Annotated[Actor, Depends(require_role(Role.VIEWER, "looking"))]
 
 

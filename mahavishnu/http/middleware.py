@@ -19,8 +19,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import acting_as
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import (
     NOBODY,
     Access,
@@ -35,7 +35,7 @@ from mahavishnu.http.auth import (
 )
 from mahavishnu.http.errors import problem, problem_for
 from mahavishnu.http.proxies import AmbiguousUser
-from mahavishnu.http.replies import Reply
+from mahavishnu.http.replies import Replies, Reply
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -105,7 +105,7 @@ class ApiMiddleware:
         self,
         app: App,
         *,
-        dlq: DeadLetterQueue,
+        dlq: LetterQueue,
         access: Access,
         max_body_bytes: int,
         via: str,
@@ -277,7 +277,7 @@ class ApiMiddleware:
         reply_key = hashlib.sha256(json.dumps(whose).encode()).hexdigest()
         try:
             await self._dlq.open()
-            former = await self._dlq.replies.begin(reply_key, request)
+            former = await self._dlq.service(Replies).begin(reply_key, request)
         except StoreError as failed:
             await problem_for(failed)(scope, receive, send)
             return
@@ -310,9 +310,9 @@ class ApiMiddleware:
         try:
             # Nothing was done, so that the request may be sent again; or it has encrypted values in clear.
             if forgotten or headers.get("cache-control") == "no-store":
-                await self._dlq.replies.forget(key)
+                await self._dlq.service(Replies).forget(key)
             else:
-                await self._dlq.replies.finish(key, status, json.dumps(kept), body.decode())
+                await self._dlq.service(Replies).finish(key, status, json.dumps(kept), body.decode())
         except StoreError as failed:
             log.error("an answer cannot be given again, its Idempotency-Key stays unfinished: %s", failed)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model.clock import Clock
+from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import Collection, get_one, write_one, write_with_retry
-from mahavishnu.stores.kinds import REPLIES, Reply
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import BLOB
 
 __all__ = ["REPLIES", "Replies", "Reply"]
 KEPT = timedelta(days=1)
+_CLEAN_SECONDS = 3600.0
 
 
 class Replies:
@@ -21,6 +27,13 @@ class Replies:
     One that has begun and not ended stays so for that time, also if its server is known to be gone: it may have had its
     effect, and a person has to look before it is done again.
     """
+
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> Replies:
+        """Return the replies in the queue's store; they are kept as long as its retention says."""
+        context = queue.context
+        kept = lambda: timedelta(days=context.rules(RetentionRules).replies_days)  # noqa: E731
+        return cls(context.store.collection(REPLIES), context.clock, kept)
 
     def __init__(self, replies: Collection[Reply], clock: Clock, kept: Callable[[], timedelta] = lambda: KEPT) -> None:
         self._replies, self._clock, self._kept = replies, clock, kept
@@ -55,3 +68,27 @@ class Replies:
             page = await self._replies.find(Query((Between("at", below=self._clock.now() - self._kept()),)))
             if not page.items or True not in await self._replies.remove(page.items):
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the first request with an idempotency key: a repeated request gets the same, and has no effect.
+
+    Without a `status` the request has begun, and no more is known.
+    """
+
+    key: str
+    asked: str  #: a digest of the request
+    at: datetime
+    status: int | None = None
+    headers: str = "{}"
+    body: str = ""
+    version: Version | None = field(default=None, compare=False)
+
+
+REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of replies."""
+    return (PeriodicTask("removal of old replies", queue.service(Replies).clean, lambda: _CLEAN_SECONDS),)

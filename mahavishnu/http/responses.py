@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -15,20 +15,17 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.rules import GroupPage
 from mahavishnu.http.errors import problem
 from mahavishnu.http.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
 from mahavishnu.http.routing import Depends
-from mahavishnu.http.schemas import Filter
-from mahavishnu.model import query as queries
 from mahavishnu.model.clock import SystemClock, instant_text
-from mahavishnu.model.errors import InvalidQuery, StoreError
+from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
-from mahavishnu.model.namespaces import named_namespaces
 from mahavishnu.stores.base import Page
 
 # ----------------------------------------------------------------------------------------------------
@@ -66,53 +63,6 @@ async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIter
 
 JSON = "application/json"
 _FAILURE = tuple(field.name for field in fields(Failure))
-
-
-def as_query(
-    letter_filter: Filter, now: datetime, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
-) -> queries.Query:
-    """The query that a filter means; the ages in its text are counted from `now`. Raises InvalidQuery."""
-    metadata = {}
-    for pair in letter_filter.metadata or ():
-        path, equals, value = pair.partition("=")
-        if not equals or not path:
-            raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
-        metadata[path] = value
-    query = queries.letter_query(
-        status=_enum_values(letter_filter.status),
-        resolution=_enum_values(letter_filter.resolution_status),
-        category=_enum_values(letter_filter.category),
-        policy=letter_filter.policy,
-        reason=_enum_values(letter_filter.reason),
-        namespace=letter_filter.namespace,
-        queue=letter_filter.queue,
-        fingerprint=letter_filter.fingerprint,
-        task_id=letter_filter.task_id,
-        source_id=letter_filter.source_id,
-        adapter=letter_filter.adapter,
-        tags=letter_filter.tags,
-        repo=letter_filter.repo,
-        run=letter_filter.run,
-        text=letter_filter.text,
-        metadata=metadata,
-        failed=(letter_filter.failed_from, letter_filter.failed_before),
-        created=(letter_filter.created_from, letter_filter.created_before),
-        updated=(letter_filter.updated_from, letter_filter.updated_before),
-        sort=sort,
-        limit=limit,
-    )
-    if not letter_filter.q:
-        return query
-    from mahavishnu.search.text import read_conditions  # takes a while to load, and few lists need it
-
-    conditions = read_conditions(letter_filter.q, now)
-    if letter_filter.namespace and named_namespaces(queries.Query(conditions)) is not None:
-        raise InvalidQuery("the namespace is said twice: in the text and beside it")
-    return replace(query, where=(*query.where, *conditions))
-
-
-def _enum_values(given: Sequence[Enum] | None) -> list[str] | None:
-    return None if given is None else [str(each.value) for each in given]
 
 
 def decode_id(task_id: str) -> str:
@@ -228,7 +178,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(json_bytes(value) + b"\n", status, dict(headers or {}), JSON)
 
 
-def clear_headers(dlq: DeadLetterQueue) -> dict[str, str]:
+def clear_headers(dlq: LetterQueue) -> dict[str, str]:
     """Headers of a response that has in clear what letters have encrypted, if this queue encrypts: keep it nowhere."""
     return {"Cache-Control": "no-store"} if dlq.context.letter_factory.encryption.keys else {}
 

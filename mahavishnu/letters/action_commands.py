@@ -30,7 +30,7 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.queue import LetterQueue
 
 Tasks: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[TASK]...", help="Ids of tasks; or give a filter.", show_default=False)
@@ -103,7 +103,9 @@ def retry(
         try:
             return await api.post(task_path(task, "retry"), api.with_actor(notes=reason), {**place, **params})
         except Conflict as refused:
-            if api.dlq is not None and api.dlq.processing.callback is None:
+            from mahavishnu.workers.processing import Processing
+
+            if api.dlq is not None and api.dlq.service(Processing).callback is None:
                 raise Conflict(_NO_APP) from None
             hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
             raise Conflict(f"{refused}{hint}") from None
@@ -296,7 +298,7 @@ def _each_task(
     answers: list[Any] = []
     codes: set[int] = set()
 
-    async def each(to: Session, dlq: DeadLetterQueue | None) -> None:
+    async def each(to: Session, dlq: LetterQueue | None) -> None:
         async with open_connection(to, dlq) as api:
             near = NearLetters(api)
             for task in tasks:

@@ -34,8 +34,8 @@ from mahavishnu.model.json_value import Difference
 from mahavishnu.model.json_value import difference as differences
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.engine.moves import BulkResult
+    from mahavishnu.engine.queue import LetterQueue
 
 _RESTORED = ("task", "metadata", "repos", "depends_on", "retry_policy", "max_retries", "priority", "adapter")
 _NO_OPEN_LETTERS = "no open letters (--closed lists the others, too)"
@@ -222,10 +222,12 @@ def reclassify(
     json: AsJson = False,
 ) -> None:
     """Ask the classifier again about open letters, after plugins or rules have changed."""
+    from mahavishnu.letters.service import LetterOperations
+
     assess_again(
         context,
         "reclassify",
-        lambda dlq, by: dlq.letters.reclassify(dry_run=not apply, by=by, category=category),
+        lambda dlq, by: dlq.service(LetterOperations).reclassify(dry_run=not apply, by=by, category=category),
         done="classified otherwise",
         json=json,
     )
@@ -298,7 +300,7 @@ def print_reasons(lines: list[dict[str, Any]]) -> None:
 def assess_again(
     context: typer.Context,
     verb: str,
-    asked: Callable[[DeadLetterQueue, str], Awaitable[BulkResult]],
+    asked: Callable[[LetterQueue, str], Awaitable[BulkResult]],
     *,
     done: str,
     json: bool,

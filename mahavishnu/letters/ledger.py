@@ -372,3 +372,14 @@ def _in_state(state: LedgerState) -> Query:
 def _numbers(letters: int, tallies: Tallies) -> dict[str, int]:
     """The numbers as a tally over `_SUMS` gives them."""
     return {"letters": letters, **{f"tally_{name}": getattr(tallies, name) for name in _TALLIES}}
+
+
+async def add_up_closed(context: QueueContext) -> None:
+    """Add up letters that were closed a while ago, one go after the other while there are many.
+
+    Half of the time is left to others.
+    """
+    clock, began = context.clock, context.clock.monotonic()
+    while await Ledger(context).fold_closed() >= MANY_CLOSED:
+        await clock.sleep(clock.monotonic() - began)
+        began = clock.monotonic()

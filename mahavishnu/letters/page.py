@@ -14,21 +14,22 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.archive.deletion import Deletion
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form, read_json
 from mahavishnu.console.frame import Link, Number, Said, letter_path, letter_query
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.middleware import namespace_prefix
-from mahavishnu.http.responses import ScopeQuery, as_query, decode_id, etag
+from mahavishnu.http.responses import ScopeQuery, decode_id, etag
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.letters.commonalities import LetterContrasts
 from mahavishnu.letters.routes import PAGE_BYTES, SORTS
-from mahavishnu.letters.service import EditPreview
+from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.timeline import Step, state_now, steps_of
 from mahavishnu.model.errors import (
     InvalidInput,
@@ -44,10 +45,13 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
 from mahavishnu.monitoring.page import read_or_none
+from mahavishnu.search.requests import as_query
 from mahavishnu.search.rules import SavedView
-from mahavishnu.search.service import LetterCount, NamespaceCount
+from mahavishnu.search.service import LetterCount, NamespaceCount, Search
+from mahavishnu.search.views import Views
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision
+from mahavishnu.workers.service import Workers
 
 # ----------------------------------------------------------------------------------------------------
 # The namespaces of the store: which are there, and the way to each.
@@ -76,8 +80,8 @@ async def namespaces_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Res
     return await show(request, "namespaces.html", NamespacesView(found.value, console.namespace), recent=found)
 
 
-async def _read(dlq: DeadLetterQueue) -> Sequence[NamespaceCount]:
-    return await dlq.search.namespaces()
+async def _read(dlq: LetterQueue) -> Sequence[NamespaceCount]:
+    return await dlq.service(Search).namespaces()
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -189,13 +193,13 @@ async def edit(
     except InvalidInput as wrong:
         return await _show(request, dlq, letter, replace(draft, problem=str(wrong)), status=422)
     if act == "preview":
-        preview = await dlq.letters.preview_edit(letter.task_id, **changes, **scope)
+        preview = await dlq.service(LetterOperations).preview_edit(letter.task_id, **changes, **scope)
         return await _show(request, dlq, letter, replace(draft, preview=preview, problem=preview.refused))
     if form.text("version") != etag(letter.version):
         why = "Somebody changed the letter since this page was shown. What stands here now is new: look at it again."
         return await _show(request, dlq, letter, replace(draft, problem=why), status=412)
     try:
-        await dlq.letters.edit(
+        await dlq.service(LetterOperations).edit(
             letter.task_id,
             by=acting_name(actor, None),
             notes=reason,
@@ -227,7 +231,7 @@ async def restore(
         number = int(form.text("revision"))
     except ValueError:
         raise InvalidInput("a revision is a number") from None
-    await dlq.letters.restore(letter.task_id, number, by=acting_name(actor, None), **_scope(where))
+    await dlq.service(LetterOperations).restore(letter.task_id, number, by=acting_name(actor, None), **_scope(where))
     return console_of(request).go(request, _address(request, letter), Said(f"It is what it was as revision {number}."))
 
 
@@ -265,7 +269,7 @@ async def delete(
     if form.text("typed").strip() != letter.task_id:
         said = Said("The id that was typed is not that of the letter. Nothing was deleted.", "bad")
         return console_of(request).go(request, _address(request, letter), said)
-    await dlq.deletion.delete_task(
+    await dlq.service(Deletion).delete_task(
         letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
     )
     return console_of(request).go(request, "letters", Said(f"{letter.task_id} is deleted for good."))
@@ -281,7 +285,7 @@ def _add_verb(verb: str, sentence: str) -> None:
         form: Annotated[Form, Depends(read_form)],
     ) -> Response:
         letter = await _get(dlq, task_id, where)
-        move = getattr(dlq.letters, verb)
+        move = getattr(dlq.service(LetterOperations), verb)
         await move(letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **where.arguments)
         return console_of(request).go(request, _address(request, letter), Said(sentence))
 
@@ -293,29 +297,29 @@ for _verb, _sentence in VERBS.items():
     _add_verb(_verb, _sentence)
 
 
-async def _get(dlq: DeadLetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
+async def _get(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
     letter = await dlq.get_task(decode_id(task_id), include_archived=True, **where.arguments)
     if letter is None:
         raise NoSuchLetter(decode_id(task_id))
     return letter
 
 
-async def _show(
-    request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft, *, status: int = 200
-) -> Response:
+async def _show(request: Request, dlq: LetterQueue, letter: DeadLetter, draft: Draft, *, status: int = 200) -> Response:
     view = await _view(request, dlq, letter, draft, secrets.token_urlsafe(16))
     return await show(request, "letter.html", view, status=status)
 
 
-async def _view(request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draft: Draft, key: str) -> LetterView:
+async def _view(request: Request, dlq: LetterQueue, letter: DeadLetter, draft: Draft, key: str) -> LetterView:
     place = request.query_params.get("failure", "")
     failures = letter.failures
     failure = failures[int(place)] if place.isdecimal() and int(place) < len(failures) else None
     failure = failure or (failures[-1] if failures else None)
     waiting, page, revisions, beside = await asyncio.gather(
-        read_or_none(dlq.workers.why_each_waits([letter])),
+        read_or_none(dlq.service(Workers).why_each_waits([letter])),
         read_or_none(dlq.audit.list(subject=f"letter:{letter.key}", limit=MOST_ENTRIES)),
-        read_or_none(dlq.letters.revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)),
+        read_or_none(
+            dlq.service(LetterOperations).revisions(letter.task_id, queue=letter.queue, namespace=letter.namespace)
+        ),
         console_of(request).share(request, dlq, "beside", partial(_beside, dlq, letter), letter.key),
     )
     entries, now = None if page is None else page.items, dlq.clock.now()
@@ -334,22 +338,22 @@ async def _view(request: Request, dlq: DeadLetterQueue, letter: DeadLetter, draf
     )
 
 
-async def _beside(
-    dlq: DeadLetterQueue, letter: DeadLetter
-) -> tuple[Sequence[DeadLetter] | None, LetterContrasts | None]:
+async def _beside(dlq: LetterQueue, letter: DeadLetter) -> tuple[Sequence[DeadLetter] | None, LetterContrasts | None]:
     """What other letters say of this one: many are read for it, and they hardly change."""
     return await asyncio.gather(
         read_or_none(_siblings(dlq, letter)),
-        read_or_none(dlq.letters.contrasts(letter.task_id, namespace=letter.namespace, queue=letter.queue)),
+        read_or_none(
+            dlq.service(LetterOperations).contrasts(letter.task_id, namespace=letter.namespace, queue=letter.queue)
+        ),
     )
 
 
-async def _siblings(dlq: DeadLetterQueue, letter: DeadLetter) -> Sequence[DeadLetter]:
+async def _siblings(dlq: LetterQueue, letter: DeadLetter) -> Sequence[DeadLetter]:
     if letter.fingerprint is None:
         return ()
     where = (Is("fingerprint", (letter.fingerprint,)), Not(Is("entry_id", (letter.entry_id,))))
     newest = Query(where, (Sort("created_at", descending=True),), MOST_SIBLINGS)
-    page = await dlq.letters.find(newest, payloads=False)
+    page = await dlq.service(LetterOperations).find(newest, payloads=False)
     return page.items
 
 
@@ -388,13 +392,13 @@ VIEWS = (
 )
 
 
-async def count_open(dlq: DeadLetterQueue) -> Number:
+async def count_open(dlq: LetterQueue) -> Number:
     """How many letters are open."""
-    counted = await dlq.search.count(dlq.search.query(OPEN))
+    counted = await dlq.service(Search).count(dlq.service(Search).query(OPEN))
     return Number(counted.number, least=counted.degraded is not None)
 
 
-LINK = Link("letters", "Letters", "Now", first=True, key="l", number=count_open)
+LINKS = (Link("letters", "Letters", "Now", 3, first=True, key="l", number=count_open),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,15 +458,15 @@ async def letters_page(
 
         async def read() -> LettersView:
             page, count, saved = await asyncio.gather(
-                dlq.letters.find(query, after, most_bytes=PAGE_BYTES, payloads=False),
-                dlq.search.count(query),
-                read_or_none(dlq.views.list()),
+                dlq.service(LetterOperations).find(query, after, most_bytes=PAGE_BYTES, payloads=False),
+                dlq.service(Search).count(query),
+                read_or_none(dlq.service(Views).list()),
             )
             return LettersView(q, params, page, count, None, saved or ())
 
         found = await console_of(request).share(request, dlq, "letters", read, q, params.model_dump_json())
     except InvalidQuery as problem:
-        saved = await read_or_none(dlq.views.list()) or ()
+        saved = await read_or_none(dlq.service(Views).list()) or ()
         return await show(request, "letters.html", LettersView(q, params, None, None, str(problem), saved), status=422)
     return await show(request, "letters.html", found.value, recent=found)
 
@@ -474,9 +478,9 @@ async def save_view(
     """Save a query under a name, for everybody; or delete the view of that name."""
     name, text, by = form.text("name").strip(), form.text("q"), acting_name(actor, None)
     if form.text("act") == "delete":
-        await dlq.views.delete(name, by=by)
+        await dlq.service(Views).delete(name, by=by)
         said = f"The view {name} is deleted."
     else:
-        await dlq.views.save(name, text, by=by, sort=form.text("sort") or "newest")
+        await dlq.service(Views).save(name, text, by=by, sort=form.text("sort") or "newest")
         said = f"Saved as {name}, for everybody."
     return console_of(request).go(request, f"letters?{urlencode({'q': text})}", Said(said))

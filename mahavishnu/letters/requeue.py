@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
+from mahavishnu.letters.ledger import add_up_closed
 from mahavishnu.letters.rules import BY_RULE, RequeueRules
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, MahavishnuError, NoSuchLetter
@@ -18,6 +22,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import update_with_retry
+from mahavishnu.tasks.service import Lifecycle
 
 log = logging.getLogger(__name__)
 DONE = "Task requeued successfully"
@@ -25,6 +30,10 @@ NOT_OPEN = "Task not found in DLQ or already resolved"
 BEYOND = "Max DLQ retries exceeded"
 BEING_RUN = "Task is being retried right now"
 _NAMED_LETTERS = 50  # that one audit entry of the rule names
+
+
+_REQUEUE_SECONDS = 60.0
+_SUMS_SECONDS = 60.0
 
 
 class Requeues:
@@ -92,7 +101,7 @@ class Requeues:
         if letter.source.state is None:  # it is of no lifecycle task
             return
         try:
-            await make_lifecycle(self._context).handover.follow(letter)
+            await Lifecycle(self._context).handover.follow(letter)
         except MahavishnuError as problem:  # the letter is requeued: workers bring its task back soon, or run it
             log.warning("the lifecycle task of letter %r is not back yet: %s", letter.key, problem)
 
@@ -165,3 +174,11 @@ def _not_open(why: str, record: AuditRecord) -> dict[str, Any]:
 
 def _answer(message: str, state: str | None, count: int, *, success: bool = False) -> dict[str, Any]:
     return {"success": success, "message": message, "new_task_state": state, "dlq_retry_count": count}
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of letters."""
+    return (
+        PeriodicTask("automatic requeues", queue.service(Requeues).requeue_exhausted, lambda: _REQUEUE_SECONDS),
+        PeriodicTask("the sums of closed letters", partial(add_up_closed, queue.context), lambda: _SUMS_SECONDS),
+    )

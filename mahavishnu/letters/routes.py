@@ -10,14 +10,14 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.archive.deletion import Deletion
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem, problem_responses
 from mahavishnu.http.responses import (
     JSON,
     NDJSON,
     ScopeQuery,
-    as_query,
     decode_id,
     degraded_header,
     etag,
@@ -57,10 +57,15 @@ from mahavishnu.http.schemas import (
 from mahavishnu.letters import commonalities
 from mahavishnu.letters import commonalities as services
 from mahavishnu.letters.reads import SAMPLE
+from mahavishnu.letters.service import LetterOperations
+from mahavishnu.letters.transfer import Transfer
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
+from mahavishnu.search.requests import as_query
 from mahavishnu.stores.base import Cursor
+from mahavishnu.workers.processing import Processing
+from mahavishnu.workers.service import Workers
 
 # ----------------------------------------------------------------------------------------------------
 # What is answered about what letters have in common, and what one lacks.
@@ -110,7 +115,7 @@ contrasts_router = Router(tag="letters")
 )
 async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
     """Letters of its adapter whose work succeeded when it was run again."""
-    found = await dlq.letters.contrasts(decode_id(task_id), sample=sample, **where.arguments)
+    found = await dlq.service(LetterOperations).contrasts(decode_id(task_id), sample=sample, **where.arguments)
     return json_response(to_json(found))
 
 
@@ -141,7 +146,7 @@ async def list_letters(
     """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(params, dlq.context.clock.now(), limit=params.limit, sort=SORTS[params.sort])
     after = None if params.cursor is None else Cursor.parse(params.cursor)
-    page = await dlq.letters.find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
+    page = await dlq.service(LetterOperations).find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
     headers = page_headers(request, page)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
@@ -204,7 +209,9 @@ async def import_letters(
     if not kind.endswith("json"):
         raise InvalidInput("the body is not read as JSON: send it with the header Content-Type: application/json")
     letters = documents_in(await request.body())
-    result = await dlq.transfer.import_letters(letters, by=actor.name, even_deleted=even_deleted, namespace=namespace)
+    result = await dlq.service(Transfer).import_letters(
+        letters, by=actor.name, even_deleted=even_deleted, namespace=namespace
+    )
     return json_response(
         {"taken": result.taken, "refused": {name: _import_problem(why) for name, why in result.refused.items()}}
     )
@@ -225,7 +232,7 @@ def _import_problem(problem: MahavishnuError) -> str:
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
-    return await stream_lines(dlq.transfer.export(as_query(params, dlq.context.clock.now())), NDJSON)
+    return await stream_lines(dlq.service(Transfer).export(as_query(params, dlq.context.clock.now())), NDJSON)
 
 
 @router.get(
@@ -251,10 +258,10 @@ async def one(
     return json_response(shown, 200, {"ETag": mark})
 
 
-async def _why_each_waits(dlq: DeadLetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
+async def _why_each_waits(dlq: LetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
     """What each letter waits for; None if that cannot be told now, or if it waits for nothing."""
     try:
-        return await dlq.workers.why_each_waits(letters)
+        return await dlq.service(Workers).why_each_waits(letters)
     except StoreError:
         return [None] * len(letters)
 
@@ -272,7 +279,7 @@ async def edit(
         base = await _get_letter(dlq, task_id, where)
         if refusal := refuse_if_changed(if_match, base.version, f"letter {base.key!r}"):
             return refusal
-    edited = await dlq.letters.edit(
+    edited = await dlq.service(LetterOperations).edit(
         decode_id(task_id),
         by=acting_name(actor, body.by),
         notes=body.notes,
@@ -289,7 +296,9 @@ async def edit(
 async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, body: LetterEdit) -> Response:
     """Nothing is changed."""
     wanted: dict[str, Any] = {**_changes(body), **where.arguments}
-    return json_response(to_json(await dlq.letters.preview_edit(decode_id(task_id), redrive=body.redrive, **wanted)))
+    return json_response(
+        to_json(await dlq.service(LetterOperations).preview_edit(decode_id(task_id), redrive=body.redrive, **wanted))
+    )
 
 
 @router.get(
@@ -297,7 +306,7 @@ async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, bo
 )
 async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
     """Oldest first."""
-    return json_response(to_json(await dlq.letters.revisions(decode_id(task_id), **where.arguments)))
+    return json_response(to_json(await dlq.service(LetterOperations).revisions(decode_id(task_id), **where.arguments)))
 
 
 @router.post(
@@ -317,7 +326,7 @@ async def restore(
         "redrive": body.redrive,
         **where.arguments,
     }
-    restored = await dlq.letters.restore(decode_id(task_id), body.revision, **how)
+    restored = await dlq.service(LetterOperations).restore(decode_id(task_id), body.revision, **how)
     return json_response(letter_json(restored, whole=True), 200, {"ETag": etag(restored.version)})
 
 
@@ -364,7 +373,7 @@ async def retry(
         decode_id(task_id), force=force, by=acting_name(actor, body.by), notes=body.notes, **where.arguments
     )
     if "status" not in ran:
-        return problem(409, "not-run", NO_APP if dlq.processing.callback is None else str(ran["error"]))
+        return problem(409, "not-run", NO_APP if dlq.service(Processing).callback is None else str(ran["error"]))
     return json_response(to_json({"error": None, **ran}))
 
 
@@ -383,7 +392,7 @@ def _add_action(name: str, summary: str) -> None:
         dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
     ) -> Response:
         who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-        verb = getattr(dlq.letters, name)
+        verb = getattr(dlq.service(LetterOperations), name)
         return json_response(
             letter_json(await verb(decode_id(task_id), by=who, notes=notes, **where.arguments), whole=True)
         )
@@ -416,11 +425,11 @@ async def delete(
 ) -> Response:
     """With all that belongs to it, also in the archive. The statistics keep its numbers, the audit that it happened."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-    done = await dlq.deletion.delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
+    done = await dlq.service(Deletion).delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
     return json_response(to_json(done))
 
 
-async def _get_letter(dlq: DeadLetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
+async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
     letter = await dlq.get_task(decode_id(task_id), include_archived=True, **where.arguments)
     if letter is None:
         raise NoSuchLetter(decode_id(task_id))

@@ -257,9 +257,9 @@ class Transfer:
         Raises InvalidInput, and StoreError rather than leave some out.
 
         >>> import asyncio
-        >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+        >>> from mahavishnu.engine.queue import LetterQueue
         >>> async def main():
-        ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
+        ...     async with LetterQueue() as here, LetterQueue() as there:
         ...         await here.enqueue("wf_1", {}, [], "connection reset")
         ...         lines = [line async for line in here.transfer.export()]
         ...         return [await there.transfer.import_letter(line) for line in lines]

@@ -302,13 +302,14 @@ def drain(
 
 async def _drain(settings: MahavishnuSettings) -> tuple[DrainResult, int]:
     """Drain the local store of these settings, then let in what waits in files beside it."""
+    from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.core.wiring import queue_from
     from mahavishnu.stores.fallback import FallbackStore
 
     async with queue_from(settings) as dlq:
         assert isinstance(dlq.store, FallbackStore)
         drained = await dlq.store.drain()
-        return drained, 0 if drained.stopped else await dlq.intake.admit_waiting()
+        return drained, 0 if drained.stopped else await dlq.service(LetterIntake).admit_waiting()
 
 
 def _lines(file: str) -> Iterator[bytes]:

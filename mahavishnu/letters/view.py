@@ -27,7 +27,7 @@ from mahavishnu.cli.output import (
 )
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
-from mahavishnu.queues.rules import has_items
+from mahavishnu.model.namespaces import has_items
 
 # ----------------------------------------------------------------------------------------------------
 # What letters have in common, and what one lacks, as people read it.

@@ -89,7 +89,7 @@ class CannotRestore(MahavishnuError):
     """
 
     def __init__(self, path: str, why: str, whose: str = "", *, needs_edit: bool = False) -> None:
-        from mahavishnu.values.kinds import label_of  # which needs this module
+        from mahavishnu.model.json_value import label_of  # which needs this module
 
         where = label_of(path) or "the payload"
         super().__init__(f"{whose}{where} {why}")

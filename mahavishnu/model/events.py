@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json, difference, nesting_depth
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
@@ -211,3 +212,73 @@ def letter_fields(letter: DeadLetter) -> dict[str, Any]:
         "status": str(letter.status),
         "attempt": letter.total_attempts,
     }
+
+
+VOID = "(void)"  # the name of a record that stands for an event which was never stored
+
+
+class DeliveryMode(StrEnum):
+    """Where an event goes."""
+
+    FAST = "fast"  #: to subscribers in this process, at once; a restart loses it
+    DURABLE = "durable"  #: into the store, for consumers outside, in whatever process
+    BROADCAST = "broadcast"  #: both, with one id
+
+
+class PublicationCondition(StrEnum):
+    """After which outcomes an event is published."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    RETRYABLE_FAILURE = "retryable_failure"
+    PERMANENT_FAILURE = "permanent_failure"
+    ALWAYS = "always"
+
+
+def event_key(namespace: str, number: int) -> str:
+    """The key of a stored event; there is one event of a number, because writes are compare-and-set."""
+    return f"{namespace}/{number:015}"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainEvent:
+    """Something that happened. A stored one has the `number` that it has in its namespace, beginning with 1.
+
+    An event may come twice: equal events have the same `event_id`.
+    """
+
+    event_id: str
+    name: str
+    created_at: datetime
+    namespace: str = DEFAULT_NAMESPACE
+    payload: Json = EMPTY
+    delivery_mode: DeliveryMode = DeliveryMode.FAST
+    condition: PublicationCondition = PublicationCondition.ALWAYS
+    task_id: str | None = None
+    step: str | None = None
+    number: int = 0
+    version: Version | None = field(default=None, compare=False)
+
+    @property
+    def key(self) -> str:
+        return event_key(self.namespace, self.number)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it stands for an event that was never stored: nobody is told of it."""
+        return self.name == VOID
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON for people and programs outside."""
+        return {
+            "event_id": self.event_id,
+            "name": self.name,
+            "namespace": self.namespace,
+            "created_at": self.created_at.isoformat(),
+            "task_id": self.task_id,
+            "step": self.step,
+            "condition": str(self.condition),
+            "delivery_mode": str(self.delivery_mode),
+            "number": self.number,
+            "payload": self.payload.value,
+        }

@@ -473,3 +473,16 @@ def _paths(value: Any, at: Path = ()) -> Iterator[Path]:
         yield at
     for name, inner in value.items() if isinstance(value, dict) else ():
         yield from _paths(inner, (*at, name))
+
+
+def label_of(path: str, before: str = "") -> str:
+    """A JSON pointer as people write it, below the name `before`.
+
+    >>> label_of("/order/items/0/price"), label_of("/0", "task"), label_of("/a", "task"), label_of("", "task")
+    ('order.items[0].price', 'task[0]', 'task.a', 'task')
+    """
+    label = before
+    for step in path.split("/")[1:]:
+        step = unescape(step)
+        label += f"[{step}]" if step.isdecimal() else f".{step}" if label else step
+    return label

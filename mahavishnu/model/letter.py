@@ -31,6 +31,7 @@ from mahavishnu.model.letter_parts import (
     Version,
     draft_copier,
 )
+from mahavishnu.model.namespaces import has_items
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it again
@@ -395,3 +396,8 @@ class FailedTask(DeadLetter):
 def _moment(text: Any) -> datetime:
     moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def is_item(letter: DeadLetter) -> bool:
+    """Whether the letter is an item of a named queue."""
+    return has_items(letter.namespace, letter.queue)

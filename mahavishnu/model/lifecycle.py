@@ -19,7 +19,6 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from mahavishnu.bulk.run import ItemOutcome, outcome_mark, outcomes_after, outcomes_after_redrive
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import add_time, instant, instant_text
@@ -41,7 +40,17 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
     RetryPolicy,
 )
-from mahavishnu.model.work import Success, all_repos, has_failed_again, repos_left, with_more_work
+from mahavishnu.model.work import (
+    ItemOutcome,
+    Success,
+    all_repos,
+    has_failed_again,
+    outcome_mark,
+    outcomes_after,
+    outcomes_after_redrive,
+    repos_left,
+    with_more_work,
+)
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 MAX_FORMER_FINGERPRINTS = 10  # that a letter keeps

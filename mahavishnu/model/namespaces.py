@@ -109,3 +109,35 @@ def acting_namespace(query: Query, own: str) -> str:
     if named is not None and len(set(named)) != 1:
         raise InvalidInput(f"letters are changed in one namespace at a time, not in {', '.join(map(str, named))}")
     return require_namespace(own if named is None else named[0])
+
+
+OF_QUEUE = "@"  # between a namespace and the queue whose items have a namespace of their own
+
+
+def items_namespace(namespace: str, queue: str) -> str:
+    """The namespace that the items of a queue have: they are letters, and no failures of the app.
+
+    >>> items_namespace("default", "orders")
+    'default@orders'
+    """
+    return f"{namespace}{OF_QUEUE}{queue}"
+
+
+def has_items(namespace: str, queue: str) -> bool:
+    """Whether what is in this queue of this namespace are items of a named queue. Without a `queue`: in all of it.
+
+    >>> has_items("default@orders", "orders"), has_items("default", "orders")
+    (True, False)
+    """
+    own, mark, name = namespace.rpartition(OF_QUEUE)
+    return bool(own and mark) and queue in (name, "")
+
+
+def queue_of_items(inside: str, namespace: str) -> str | None:
+    """The queue of the namespace whose items are `inside` that one; None if they are of another namespace, or none.
+
+    >>> queue_of_items("default@orders", "default"), queue_of_items("default@x@orders", "default")
+    ('orders', None)
+    """
+    own, mark, name = inside.rpartition(OF_QUEUE)
+    return name if mark and own == namespace else None

@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 
-from mahavishnu.archive.rules import BY_RETENTION
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Counted, DeadLetterStatus, Resolution, ResolutionStatus, Tallies
 from mahavishnu.model.lifecycle import Move
+from mahavishnu.model.retention import BY_RETENTION
 
 
 class FoldState(Enum):

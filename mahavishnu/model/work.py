@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from mahavishnu.model.clock import add_time
 from mahavishnu.model.ids import derived_task_id, document_key, entry_instant, is_dated_by
@@ -212,3 +213,53 @@ def with_more_work(letter: DeadLetter, repos: tuple[str, ...], depends_on: tuple
 def has_failed_again(letter: DeadLetter) -> bool:
     """Whether its task failed elsewhere while it was being run, so that a success of the run is not the end of it."""
     return letter.lease is not None and (letter.lease.failed_again or bool(letter.more_repos))
+
+
+_OPEN = "open"
+
+_FAILED_BEFORE = "failed_before"  # failed after this run; a later success belongs to whoever redrove it since
+
+
+class ItemOutcome(StrEnum):
+    """What became of a redriven letter."""
+
+    SUCCEEDED = "succeeded"
+    FAILED_AGAIN = "failed_again"  #: a run failed since, whether or not further ones are due
+    CLOSED = "closed"  #: before it was run, somebody closed the case, deleted the letter, or sent it again
+
+
+def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
+    """What a letter notes for a run. No outcome: it is open.
+
+    >>> outcome_mark("0197"), outcome_mark("0197", ItemOutcome.FAILED_AGAIN)
+    ('open 0197', 'failed_again 0197')
+    """
+    return f"{outcome or _OPEN} {run_id}"
+
+
+def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, ...]:
+    """The marks after a retry of the letter, or its case, has ended with this outcome.
+
+    The first outcome counts. Only `failed_again` may become `succeeded` later, by a retry that the letter had left.
+    """
+    if not marks:
+        return marks
+    takes = (_OPEN, ItemOutcome.FAILED_AGAIN) if outcome is ItemOutcome.SUCCEEDED else (_OPEN,)
+    pairs = [mark.partition(" ") for mark in marks]
+    return tuple([f"{outcome if known in takes else known} {run_id}" for known, _, run_id in pairs])
+
+
+def outcomes_after_redrive(marks: tuple[str, ...], *, sent: bool) -> tuple[str, ...]:
+    """The marks after a person redrove the letter (`sent`), or edited its task.
+
+    What becomes of the letter from now on is no outcome of the earlier runs: failures stay failures. A redrive closes
+    the open marks, an edit leaves them open.
+
+    >>> outcomes_after_redrive(("open 0197", "failed_again 0198", "succeeded 0199"), sent=True)
+    ('closed 0197', 'failed_before 0198', 'succeeded 0199')
+    """
+    if not marks:
+        return marks
+    ended = {_OPEN: ItemOutcome.CLOSED if sent else _OPEN, ItemOutcome.FAILED_AGAIN: _FAILED_BEFORE}
+    pairs = [mark.partition(" ") for mark in marks]
+    return tuple([f"{ended.get(known, known)} {run_id}" for known, _, run_id in pairs])

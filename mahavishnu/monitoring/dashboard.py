@@ -18,7 +18,7 @@ from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort
 from mahavishnu.monitoring.statistics import ReasonLines, count_by_reason
 from mahavishnu.stores.base import Cell, Tally
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -14,7 +14,7 @@ from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.errors import CorruptRecord, InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, find_pages, home_of, is_home_away
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Integrity:
     async def _collections(self, found: UnreadableRecords) -> AsyncIterator[tuple[str, Collection[Any]]]:
         """Everything that can be read now, by name."""
         store = self._context.store
-        for kind in (*STORED, WAITING):
+        for kind in (*stored_kinds(), WAITING):
             yield kind.name, store.collection(kind)
         if is_home_away(store):
             found.degraded = found.degraded or "the archive is out of reach"

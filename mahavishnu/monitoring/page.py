@@ -12,22 +12,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.bulk.run import ACTIVE, BulkRun, RunState
+from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.frame import Guide, Link, guide_to
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.console.words import plural
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.services import make_lifecycle
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
+from mahavishnu.groups.service import Groups
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
-from mahavishnu.monitoring.statistics import Trend
+from mahavishnu.monitoring.statistics import Trend, Trends
 from mahavishnu.queues.rules import QueueKind
+from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
-from mahavishnu.workers.service import WorkerList, WorkerReport
+from mahavishnu.workers.service import WorkerList, WorkerReport, Workers
 
-LINK = Link("", "Overview", "Now", first=True, key="o")
+LINKS = (Link("", "Overview", "Now", 1, first=True, key="o"),)
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it
 T = TypeVar("T")
 MOST_RANKED = 200  # groups that are looked at, those with most letters
@@ -114,7 +117,7 @@ class OverviewView:
         return self.needs[:MOST_NEEDS]
 
 
-async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
+async def show_overview(request: Request, dlq: LetterQueue) -> Response:
     """The start page."""
     await dlq.open()
     console = console_of(request)
@@ -139,24 +142,24 @@ async def show_overview(request: Request, dlq: DeadLetterQueue) -> Response:
     return await show(request, "overview.html", view, recent=recent)
 
 
-async def read_groups(dlq: DeadLetterQueue) -> GroupPage | None:
+async def read_groups(dlq: LetterQueue) -> GroupPage | None:
     """The groups with most letters, for the start page and the navigation."""
-    return await read_or_none(dlq.groups.list(limit=MOST_RANKED))
+    return await read_or_none(dlq.service(Groups).list(limit=MOST_RANKED))
 
 
-async def read_workers(dlq: DeadLetterQueue) -> WorkerList | None:
+async def read_workers(dlq: LetterQueue) -> WorkerList | None:
     """Read the workers for the start page and the navigation."""
-    return await read_or_none(dlq.workers.list())
+    return await read_or_none(dlq.service(Workers).list())
 
 
-async def read_runs(dlq: DeadLetterQueue) -> Page[BulkRun] | None:
+async def read_runs(dlq: LetterQueue) -> Page[BulkRun] | None:
     """Read the bulk runs that are not over for the start page and the navigation."""
-    return await read_or_none(dlq.runs.list(_UNDER_WAY, limit=MOST_RUNS_READ))
+    return await read_or_none(dlq.service(BulkRuns).list(_UNDER_WAY, limit=MOST_RUNS_READ))
 
 
-async def read_stale(dlq: DeadLetterQueue) -> Sequence[StaleRow] | None:
+async def read_stale(dlq: LetterQueue) -> Sequence[StaleRow] | None:
     """Read the tasks that hang for the start page and the navigation."""
-    return await read_or_none(make_lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE_READ))
+    return await read_or_none(Lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE_READ))
 
 
 def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
@@ -164,10 +167,10 @@ def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
     return rank_needs(groups.value.items, groups.at) if groups.value else ()
 
 
-async def _read_others(dlq: DeadLetterQueue) -> OverviewView:
+async def _read_others(dlq: LetterQueue) -> OverviewView:
     """Read what only the start page shows."""
     numbers, trend, queues = await asyncio.gather(
-        read_or_none(dlq.get_statistics()), read_or_none(dlq.trends.by_hour()), read_or_none(_queues(dlq))
+        read_or_none(dlq.get_statistics()), read_or_none(dlq.service(Trends).by_hour()), read_or_none(_queues(dlq))
     )
     return OverviewView(None, (), numbers, None, None, None, trend, queues)
 
@@ -180,8 +183,8 @@ async def read_or_none(read: Awaitable[T]) -> T | None:
         return None
 
 
-async def _queues(dlq: DeadLetterQueue) -> QueueLines:
-    here = [each for each in await dlq.queues.list() if each.kind is not QueueKind.EXTERNAL]
+async def _queues(dlq: LetterQueue) -> QueueLines:
+    here = [each for each in await dlq.service(NamedQueues).list() if each.kind is not QueueKind.EXTERNAL]
     targets = {each.dead_queue for each in here}
     lines = (_queue_line(dlq, each.name, for_dead=each.name in targets) for each in here[:MOST_COUNTED])
     found = [line for line in await asyncio.gather(*lines) if line]
@@ -189,19 +192,19 @@ async def _queues(dlq: DeadLetterQueue) -> QueueLines:
     return QueueLines(await asyncio.gather(*(_with_oldest(dlq, line) for line in shown)), len(here))
 
 
-async def _queue_line(dlq: DeadLetterQueue, name: str, *, for_dead: bool) -> QueueLine | None:
+async def _queue_line(dlq: LetterQueue, name: str, *, for_dead: bool) -> QueueLine | None:
     """The numbers of a queue; None if it has been deleted meanwhile."""
     try:
-        numbers = await dlq.queues.numbers(name)
+        numbers = await dlq.service(NamedQueues).numbers(name)
     except NoSuchQueue:
         return None
     whole = numbers["queue_size"]
     return QueueLine(name, whole, whole if for_dead else numbers["status_breakdown"]["exhausted"], for_dead)
 
 
-async def _with_oldest(dlq: DeadLetterQueue, line: QueueLine) -> QueueLine:
+async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
     try:
-        first = (await dlq.queues.items(line.name, limit=1)).items if line.open else ()
+        first = (await dlq.service(NamedQueues).items(line.name, limit=1)).items if line.open else ()
     except NoSuchQueue:  # deleted meanwhile
         first = ()
     return replace(line, oldest=first[0].created_at if first else None)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from mahavishnu.http.auth import is_loopback
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import log_event
+from mahavishnu.monitoring.service import Telemetry
+from mahavishnu.workers.processing import Processing
 
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp
@@ -162,7 +164,7 @@ async def answer_health(app: MahavishnuApp) -> Answer:
 
 async def answer_ready(app: MahavishnuApp) -> Answer:
     """200 while the processor takes letters and the store, or the local one, can be used; 503 otherwise."""
-    health, processor = await app.dlq.health(), app.dlq.processing.processor
+    health, processor = await app.dlq.health(), app.dlq.service(Processing).processor
     works = processor is not None and processor.is_running
     told = {"status": health.status, "kept_locally": health.waiting, "takes_letters": works}
     return Answer.of(told, 200 if works and health.status != "down" else 503)
@@ -172,4 +174,4 @@ async def answer_metrics(app: MahavishnuApp) -> Answer:
     """What this process counts. The numbers of the store are told by a server, so that each is told once."""
     from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
 
-    return Answer(exposition(await app.dlq.telemetry.collect_process()), content_type=CONTENT_TYPE_LATEST)
+    return Answer(exposition(await app.dlq.service(Telemetry).collect_process()), content_type=CONTENT_TYPE_LATEST)

@@ -9,14 +9,17 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
 from mahavishnu.http.responses import degraded_header, json_response, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import ReasonLine, RequestModel, ResponseModel, fields_of
 from mahavishnu.monitoring import statistics as trends
+from mahavishnu.monitoring.dashboard import Dashboard
 from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
-from mahavishnu.monitoring.statistics import HOURS
+from mahavishnu.monitoring.integrity import Integrity
+from mahavishnu.monitoring.service import Telemetry
+from mahavishnu.monitoring.statistics import HOURS, Trends
 from mahavishnu.stores.base import Health
 
 # ----------------------------------------------------------------------------------------------------
@@ -42,7 +45,7 @@ class IntegrityQuery(RequestModel):
 @integrity_router.get("", response_model=list[UnreadableLine], summary="Records that cannot be read", name="list")
 async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[IntegrityQuery, Query()]) -> Response:
     """Every record of the store is read once, of all namespaces: this takes time where there are many."""
-    found = await dlq.integrity.find_unreadable(params.limit)
+    found = await dlq.service(Integrity).find_unreadable(params.limit)
     return json_response([asdict(each) for each in found], 200, degraded_header(found.degraded))
 
 
@@ -77,21 +80,21 @@ class MonthLine(ResponseModel):
 @dashboard_router.get("/dlq", response_model=list[ReasonLine], summary="Letters by reason", name="dlq")
 async def dlq(dlq: Queue, actor: Viewer) -> Response:
     """The same as `/dlq/stats`, most letters first."""
-    lines = await dlq.dashboard.dlq()
+    lines = await dlq.service(Dashboard).dlq()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @dashboard_router.get("/staleness", response_model=list[StateLine], summary="What runs now, by state", name="staleness")
 async def staleness(dlq: Queue, actor: Viewer) -> Response:
     """How many lifecycle tasks are in each state, and for how long; the state with most of over an hour first."""
-    lines = await dlq.dashboard.staleness()
+    lines = await dlq.service(Dashboard).staleness()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @dashboard_router.get("/archive", response_model=list[MonthLine], summary="The archive by month", name="archive")
 async def archive(dlq: Queue, actor: Viewer) -> Response:
     """How many letters and lifecycle tasks are archived of each month, in how many bytes; the latest first."""
-    lines = await dlq.dashboard.archive()
+    lines = await dlq.service(Dashboard).archive()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
@@ -125,7 +128,7 @@ async def readyz(request: Request, dlq: OwnQueue) -> Response:
     return json_response(_health_json(dlq, health, request.scope["actor"]), 503 if health.status == "down" else 200)
 
 
-def _health_json(dlq: DeadLetterQueue, health: Health, actor: Actor) -> dict[str, Any]:
+def _health_json(dlq: LetterQueue, health: Health, actor: Actor) -> dict[str, Any]:
     """The health as JSON. The detail may name hosts, and the other one files: only viewers get them."""
     may_look = actor.role >= Role.VIEWER
     return {
@@ -148,7 +151,7 @@ async def metrics(
     """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
     out, and `mahavishnu_dlq_store_up` is 0.
     """
-    return Response(exposition(await dlq.telemetry.collect()), 200, None, CONTENT_TYPE_LATEST)
+    return Response(exposition(await dlq.service(Telemetry).collect()), 200, None, CONTENT_TYPE_LATEST)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -174,5 +177,5 @@ class HourList(ResponseModel):
 )
 async def by_hour(dlq: Queue, actor: Viewer, hours: int = HOURS) -> Response:
     """Of UTC; counted by the store, at most twice a minute."""
-    found = await dlq.trends.by_hour(hours)
+    found = await dlq.service(Trends).by_hour(hours)
     return json_response(to_json(found), 200, degraded_header(found.degraded))

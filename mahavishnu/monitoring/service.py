@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.engine.breaker import OTHER, CircuitState
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.meters import BY_COUNT, BY_LIFETIME, METRICS, MetricFamily, Reading
+from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.tracing import ManagerTracing
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import CLOSED
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.events import log_event
@@ -19,10 +21,9 @@ from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
 from mahavishnu.stores.base import Health, Tally
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.kinds import GROUPS
 
 if TYPE_CHECKING:
-    from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.engine.queue import LetterQueue
 
 log = logging.getLogger(__name__)
 _MOST = 50  # adapters or queues that have a line of their own
@@ -33,13 +34,21 @@ _REGRESSED = Query((Not(Missing("regressed_at")), Not(Is("state", tuple(CLOSED))
 _family = MetricFamily.of
 
 
+_HEALTH_SECONDS = 300.0
+
+
 class Telemetry:
     """The numbers of a queue: of its store, and of this process.
 
     No method raises because of the store: what cannot be known is left out.
     """
 
-    def __init__(self, dlq: DeadLetterQueue) -> None:
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> Telemetry:
+        """Return the numbers of a queue."""
+        return cls(queue)
+
+    def __init__(self, dlq: LetterQueue) -> None:
         self._dlq, self._context = dlq, dlq.context
 
     def register(self, registry: Any = None) -> Callable[[], None]:
@@ -187,3 +196,13 @@ def _most_frequent(counts: Mapping[str, int]) -> Mapping[str, int]:
     if len(names) > _MOST:
         kept[OTHER] += sum(counts[name] for name in names[_MOST:])
     return kept
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of monitoring."""
+
+    async def log_warnings() -> None:
+        for warning in await queue.health_warnings():
+            log.warning("%s", warning, extra=log_event("health.warning"))
+
+    return (PeriodicTask("the health warnings", log_warnings, lambda: _HEALTH_SECONDS),)

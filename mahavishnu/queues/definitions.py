@@ -12,6 +12,7 @@ from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue,
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.queues import rules
+from mahavishnu.queues.records import QUEUES
 from mahavishnu.queues.rules import (
     QueueDefinition,
     declared_definition,
@@ -31,7 +32,6 @@ from mahavishnu.stores.base import (
     write_one,
     write_with_retry,
 )
-from mahavishnu.stores.source_kinds import QUEUES
 
 # ----------------------------------------------------------------------------------------------------
 # The queues that the settings declare, as their files say it now: an edit counts without a restart or a reload.

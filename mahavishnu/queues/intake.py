@@ -29,12 +29,12 @@ from mahavishnu.model.ids import document_key, entry_instant
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, Source, SourceKind
-from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.namespaces import items_namespace, queue_of_items, require_namespace
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.queues import items as rules
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.items import ImportResult, ItemStatus, QueueItem
-from mahavishnu.queues.rules import QueueDefinition, QueueKind, items_namespace, queue_of_items
+from mahavishnu.queues.rules import QueueDefinition, QueueKind
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, get_one, home_of, write_one
 from mahavishnu.stores.kinds import LETTERS
 

@@ -27,8 +27,9 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
+from mahavishnu.model.namespaces import items_namespace
 from mahavishnu.model.tombstones import delete
-from mahavishnu.queues.rules import OnDead, QueueDefinition, has_items, items_namespace
+from mahavishnu.queues.rules import OnDead, QueueDefinition
 
 BY_QUEUE = "queue"  # who moves and deletes what died
 LONGEST_ITEM_ID = 200
@@ -164,11 +165,6 @@ def status_of(letter: DeadLetter, now: datetime) -> ItemStatus:
         return ItemStatus.DEAD
     waits = letter.due_at is None or letter.due_at > now
     return ItemStatus.FAILED if waits and (letter.retry_count or letter.due_at is None) else ItemStatus.PENDING
-
-
-def is_item(letter: DeadLetter) -> bool:
-    """Whether the letter is an item of a named queue."""
-    return has_items(letter.namespace, letter.queue)
 
 
 def is_expired(letter: DeadLetter, now: datetime) -> bool:

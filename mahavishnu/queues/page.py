@@ -15,7 +15,7 @@ from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, Said
 from mahavishnu.console.words import plural
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
@@ -24,6 +24,7 @@ from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.queues.items import ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition
+from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Page
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
@@ -35,13 +36,13 @@ CHOICES = ("kind", "attempts_rule", "lease_timeout", "on_dead")
 router = Router(tag="queue_pages", documented=False)
 
 
-async def count_queues(dlq: DeadLetterQueue) -> Number | None:
+async def count_queues(dlq: LetterQueue) -> Number | None:
     """How many queues are defined."""
-    found = await dlq.queues.list()
+    found = await dlq.service(NamedQueues).list()
     return Number(len(found)) if found else None
 
 
-LINK = Link("queues", "Queues", "Where", key="q", number=count_queues)
+LINKS = (Link("queues", "Queues", "Where", 6, key="q", number=count_queues),)
 Numbers = Mapping[str, Any]
 
 
@@ -111,7 +112,7 @@ async def create(request: Request, dlq: PageQueue, actor: Operator, form: FormFi
     """Define a queue."""
     name = form.text("name").strip()
     try:
-        made = await dlq.queues.create(name, by=acting_name(actor, None), **_options(form))
+        made = await dlq.service(NamedQueues).create(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
         return await show(request, "queues.html", QueuesView(await _read_all(dlq), _written(form, wrong)), status=422)
     return console_of(request).go(request, _path(made.name), Said(f"Queue {made.name} is defined."))
@@ -125,7 +126,7 @@ async def queue_page(
     name = decode_id(queue)
 
     async def read() -> QueueView:
-        definition = await dlq.queues.get(name)
+        definition = await dlq.service(NamedQueues).get(name)
         return await _view(dlq, definition, params, QueueForm(_values_of(definition)))
 
     found = await console_of(request).share(request, dlq, "queue", read, name, params.model_dump_json())
@@ -137,9 +138,9 @@ async def update(request: Request, dlq: PageQueue, actor: Operator, queue: str, 
     """Change what is said of a queue."""
     name = decode_id(queue)
     try:
-        await dlq.queues.update(name, by=acting_name(actor, None), **_options(form))
+        await dlq.service(NamedQueues).update(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
-        view = await _view(dlq, await dlq.queues.get(name), ItemPageQuery(), _written(form, wrong))
+        view = await _view(dlq, await dlq.service(NamedQueues).get(name), ItemPageQuery(), _written(form, wrong))
         return await show(request, "queue.html", view, status=422)
     return console_of(request).go(request, _path(name), Said("Saved. It counts for what is decided from now on."))
 
@@ -150,7 +151,7 @@ async def redrive(request: Request, dlq: PageQueue, actor: Operator, queue: str,
     name, ids = decode_id(queue), [*form.texts("id")]
     if not ids and form.text("everything") != "yes":
         raise InvalidInput("no item was marked: mark some, or say that you mean all")
-    result = await dlq.queues.redrive(
+    result = await dlq.service(NamedQueues).redrive(
         name,
         ids=ids or None,
         to=form.optional("to"),
@@ -175,7 +176,7 @@ async def delete(request: Request, dlq: PageQueue, actor: Admin, queue: str, for
     if form.text("typed").strip() != name:
         said = Said("The name that was typed is not that of the queue. Nothing was deleted.", "bad")
         return console_of(request).go(request, _path(name), said)
-    await dlq.queues.delete(
+    await dlq.service(NamedQueues).delete(
         name, force=bool(form.text("force")), by=acting_name(actor, None), notes=form.optional("reason")
     )
     return console_of(request).go(request, "queues", Said(f"Queue {name} is deleted. Its items stay where they are."))
@@ -185,7 +186,9 @@ async def delete(request: Request, dlq: PageQueue, actor: Admin, queue: str, for
 async def retry(request: Request, dlq: PageQueue, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
     """Have a dead or failed item leased again."""
     name = decode_id(queue)
-    await dlq.queues.resurrect(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
+    await dlq.service(NamedQueues).resurrect(
+        name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason")
+    )
     return console_of(request).go(request, _path(name), Said("It can be leased again, with no failure counted."))
 
 
@@ -193,22 +196,28 @@ async def retry(request: Request, dlq: PageQueue, actor: Operator, queue: str, i
 async def drop(request: Request, dlq: PageQueue, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
     """Delete an item."""
     name = decode_id(queue)
-    await dlq.queues.drop(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
+    await dlq.service(NamedQueues).drop(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
     return console_of(request).go(request, _path(name), Said("The item is deleted. Its number stays."))
 
 
-async def _read_all(dlq: DeadLetterQueue) -> Sequence[tuple[QueueDefinition, Numbers | None]]:
-    queues = await dlq.queues.list()
-    counted = await asyncio.gather(*(read_or_none(dlq.queues.numbers(each.name)) for each in queues[:MOST_COUNTED]))
+async def _read_all(dlq: LetterQueue) -> Sequence[tuple[QueueDefinition, Numbers | None]]:
+    queues = await dlq.service(NamedQueues).list()
+    counted = await asyncio.gather(
+        *(read_or_none(dlq.service(NamedQueues).numbers(each.name)) for each in queues[:MOST_COUNTED])
+    )
     numbers = [*counted, *[None] * (len(queues) - len(counted))]
     return [*zip(queues, numbers, strict=True)]
 
 
-async def _view(dlq: DeadLetterQueue, definition: QueueDefinition, params: ItemPageQuery, form: QueueForm) -> QueueView:
+async def _view(dlq: LetterQueue, definition: QueueDefinition, params: ItemPageQuery, form: QueueForm) -> QueueView:
     others, numbers, page = await asyncio.gather(
-        read_or_none(dlq.queues.list()),
-        read_or_none(dlq.queues.numbers(definition.name)),
-        read_or_none(dlq.queues.items(definition.name, status=params.status, limit=params.limit, after=params.cursor)),
+        read_or_none(dlq.service(NamedQueues).list()),
+        read_or_none(dlq.service(NamedQueues).numbers(definition.name)),
+        read_or_none(
+            dlq.service(NamedQueues).items(
+                definition.name, status=params.status, limit=params.limit, after=params.cursor
+            )
+        ),
     )
     wanted = None if params.status is None else ItemStatus(params.status)
     return QueueView(definition, others or (), numbers, page, wanted, form)

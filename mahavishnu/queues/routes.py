@@ -10,10 +10,12 @@ from starlette.responses import Response
 
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import as_query, clear_headers, decode_id, degraded_header, json_response, page_headers
+from mahavishnu.http.responses import clear_headers, decode_id, degraded_header, json_response, page_headers
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
+from mahavishnu.queues.service import NamedQueues
+from mahavishnu.search.requests import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on items"))]
@@ -198,22 +200,22 @@ class RedriveResult(ResponseModel):
 @router.get("", response_model=list[Definition], summary="The queues", name="list")
 async def list_queues(dlq: Queue, actor: Viewer) -> Response:
     """By name, with what is said of each."""
-    return json_response([each.to_dict() for each in await dlq.queues.list()])
+    return json_response([each.to_dict() for each in await dlq.service(NamedQueues).list()])
 
 
 @router.post("", response_model=Definition, responses=problem_responses(400), summary="Define a queue", status_code=201)
 async def create(dlq: Queue, actor: Operator, body: NewQueue) -> Response:
     """Refused, by 400, for what cannot be."""
     given = body.model_dump(exclude_unset=True, exclude={"by", "name"})
-    made = await dlq.queues.create(body.name, by=acting_name(actor, body.by), **_without_empty(given))
+    made = await dlq.service(NamedQueues).create(body.name, by=acting_name(actor, body.by), **_without_empty(given))
     return json_response(made.to_dict(), 201)
 
 
 @router.get("/{queue}", response_model=Definition, responses=problem_responses(404), summary="One queue")
 async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
     """With its numbers."""
-    definition = await dlq.queues.get(decode_id(queue))
-    numbers = await dlq.queues.numbers(definition.name)
+    definition = await dlq.service(NamedQueues).get(decode_id(queue))
+    numbers = await dlq.service(NamedQueues).numbers(definition.name)
     numbers.pop("queue")
     return json_response(definition.to_dict() | numbers)
 
@@ -222,7 +224,9 @@ async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
 async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) -> Response:
     """What is decided from now on is decided by it. Null takes a dead queue, a limit or an expiry away."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
-    changed = await dlq.queues.update(decode_id(queue), by=acting_name(actor, body.by), **_without_empty(given))
+    changed = await dlq.service(NamedQueues).update(
+        decode_id(queue), by=acting_name(actor, body.by), **_without_empty(given)
+    )
     return json_response(changed.to_dict())
 
 
@@ -232,7 +236,7 @@ async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) ->
 async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None = None) -> Response:
     """Its items stay where they are."""
     wanted = body or DeleteQueue()
-    gone = await dlq.queues.delete(decode_id(queue), force=wanted.force, by=acting_name(actor, wanted.by))
+    gone = await dlq.service(NamedQueues).delete(decode_id(queue), force=wanted.force, by=acting_name(actor, wanted.by))
     return json_response(gone.to_dict())
 
 
@@ -243,7 +247,9 @@ async def items(
     request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemQuery, Query()]
 ) -> Response:
     """Those that came first stand first."""
-    page = await dlq.queues.items(decode_id(queue), status=params.status, limit=params.limit, after=params.cursor)
+    page = await dlq.service(NamedQueues).items(
+        decode_id(queue), status=params.status, limit=params.limit, after=params.cursor
+    )
     return json_response([each.to_dict() for each in page.items], 200, page_headers(request, page))
 
 
@@ -252,7 +258,7 @@ async def items(
 )
 async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Response:
     """It is durable when this is answered."""
-    made = await dlq.queues.produce(decode_id(queue), body.payload, metadata=body.metadata)
+    made = await dlq.service(NamedQueues).produce(decode_id(queue), body.payload, metadata=body.metadata)
     return json_response(made.to_dict(), 201)
 
 
@@ -261,7 +267,7 @@ async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Respo
 )
 async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems) -> Response:
     """One that is there already is left alone and counted."""
-    result = await dlq.queues.import_items(decode_id(queue), body.items)
+    result = await dlq.service(NamedQueues).import_items(decode_id(queue), body.items)
     return json_response({"created": result.created, "duplicates": result.duplicates})
 
 
@@ -270,7 +276,9 @@ async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems)
 )
 async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: there is nothing to do."""
-    leases = await dlq.queues.lease(decode_id(queue), body.worker, limit=body.limit, lease_seconds=body.lease_seconds)
+    leases = await dlq.service(NamedQueues).lease(
+        decode_id(queue), body.worker, limit=body.limit, lease_seconds=body.lease_seconds
+    )
     shown = [
         {"token": each.token, "lease_until": instant_text(each.until), "item": each.item.to_dict()} for each in leases
     ]
@@ -280,7 +288,7 @@ async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Re
 @router.get("/{queue}/items/{id}", response_model=Item, responses=problem_responses(404), summary="One item")
 async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
     """As it is now."""
-    return json_response((await dlq.queues.item(decode_id(queue), decode_id(id))).to_dict())
+    return json_response((await dlq.service(NamedQueues).item(decode_id(queue), decode_id(id))).to_dict())
 
 
 @router.post(
@@ -288,7 +296,9 @@ async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
 )
 async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) -> Response:
     """Saying it again changes nothing."""
-    return json_response((await dlq.queues.complete(decode_id(queue), decode_id(id), body.token)).to_dict())
+    return json_response(
+        (await dlq.service(NamedQueues).complete(decode_id(queue), decode_id(id), body.token)).to_dict()
+    )
 
 
 @router.post(
@@ -296,7 +306,7 @@ async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) 
 )
 async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -> Response:
     """Its cooldown begins, or it dies, as the queue says now."""
-    failed = await dlq.queues.retry(
+    failed = await dlq.service(NamedQueues).retry(
         decode_id(queue), decode_id(id), body.token, error=body.error, dead=body.dead, retry_in=body.retry_in
     )
     return json_response(failed.to_dict())
@@ -310,7 +320,9 @@ async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -
 )
 async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
     """The lease ends later."""
-    until = await dlq.queues.renew(decode_id(queue), decode_id(id), body.token, lease_seconds=body.lease_seconds)
+    until = await dlq.service(NamedQueues).renew(
+        decode_id(queue), decode_id(id), body.token, lease_seconds=body.lease_seconds
+    )
     return json_response({"lease_until": instant_text(until)})
 
 
@@ -323,7 +335,7 @@ async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem)
 async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonActs | None = None) -> Response:
     """With no failure counted."""
     wanted = body or PersonActs()
-    item = await dlq.queues.resurrect(
+    item = await dlq.service(NamedQueues).resurrect(
         decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
     )
     return json_response({"queue_name": item.queue, "item_id": item.id, "status": str(item.status)})
@@ -335,7 +347,9 @@ async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonAc
 async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: PersonActs | None = None) -> Response:
     """Its number stays, and the audit says who did it."""
     wanted = body or PersonActs()
-    gone = await dlq.queues.drop(decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes)
+    gone = await dlq.service(NamedQueues).drop(
+        decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
+    )
     return json_response(gone.to_dict())
 
 
@@ -348,7 +362,7 @@ async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: PersonActs |
 async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | None = None) -> Response:
     """Each once, with no failure counted."""
     wanted = body or QueueRedrive()
-    result = await dlq.queues.redrive(
+    result = await dlq.service(NamedQueues).redrive(
         decode_id(queue),
         ids=wanted.ids,
         to=wanted.to,

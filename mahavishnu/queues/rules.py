@@ -17,7 +17,7 @@ from mahavishnu.model.durations import parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.namespaces import LONGEST_NAMESPACE
+from mahavishnu.model.namespaces import LONGEST_NAMESPACE, items_namespace
 
 LONGEST_QUEUE_NAME = 100
 MOST_ATTEMPTS = 1_000_000
@@ -26,7 +26,6 @@ MARK_LASTS = timedelta(minutes=1)  # how long who is about to name a dead queue 
 _NAME = re.compile(
     rf"[^/:@*\s\x00-\x1f\x7f](?:[^/:@*\x00-\x1f\x7f]{{0,{LONGEST_QUEUE_NAME - 2}}}[^/:@*\s\x00-\x1f\x7f])?"
 )
-OF_QUEUE = "@"  # between a namespace and the queue whose items have a namespace of their own
 
 
 class QueueKind(StrEnum):
@@ -145,35 +144,6 @@ OPTIONS = (
 def definition_key(namespace: str, name: str) -> str:
     """The key of a queue's definition."""
     return f"{namespace}/{name}"
-
-
-def items_namespace(namespace: str, queue: str) -> str:
-    """The namespace that the items of a queue have: they are letters, and no failures of the app.
-
-    >>> items_namespace("default", "orders")
-    'default@orders'
-    """
-    return f"{namespace}{OF_QUEUE}{queue}"
-
-
-def has_items(namespace: str, queue: str) -> bool:
-    """Whether what is in this queue of this namespace are items of a named queue. Without a `queue`: in all of it.
-
-    >>> has_items("default@orders", "orders"), has_items("default", "orders")
-    (True, False)
-    """
-    own, mark, name = namespace.rpartition(OF_QUEUE)
-    return bool(own and mark) and queue in (name, "")
-
-
-def queue_of_items(inside: str, namespace: str) -> str | None:
-    """The queue of the namespace whose items are `inside` that one; None if they are of another namespace, or none.
-
-    >>> queue_of_items("default@orders", "default"), queue_of_items("default@x@orders", "default")
-    ('orders', None)
-    """
-    own, mark, name = inside.rpartition(OF_QUEUE)
-    return name if mark and own == namespace else None
 
 
 def require_queue_name(name: Any, namespace: str) -> str:

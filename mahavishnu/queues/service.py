@@ -13,18 +13,23 @@ from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.namespaces import items_namespace
 from mahavishnu.model.query import Query, filter_query
 from mahavishnu.monitoring.statistics import count_letters, statistics
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem
 from mahavishnu.queues.moves import QueueMoves, expired_before
-from mahavishnu.queues.rules import QueueDefinition, items_namespace
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.work import QueueWork
 from mahavishnu.stores.base import Cursor, Page, is_home_away
+
+_CHORES_SECONDS = 10.0
 
 
 class NamedQueues:
@@ -35,6 +40,12 @@ class NamedQueues:
     >>> for lease in await dlq.queues.lease("orders", "worker-1", limit=10):  # doctest: +SKIP
     ...     await dlq.queues.complete("orders", lease.item.id, lease.token)
     """
+
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> NamedQueues:
+        """Return the named queues that this view of a queue sees."""
+        home = queue.home.service(NamedQueues) if queue.home is not None and queue.context.is_at_home else None
+        return cls(queue.context, home)
 
     def __init__(self, context: QueueContext, home: NamedQueues | None = None) -> None:
         self._context, self._letters = context, QueueLetters(context)
@@ -266,3 +277,8 @@ class NamedQueues:
 
     def _item(self, letter: Any) -> QueueItem:
         return QueueItem.of(self._context.show(letter), self._context.clock.now())
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of named queues."""
+    return (PeriodicTask("the named queues", lambda: queue.service(NamedQueues).maintain(), lambda: _CHORES_SECONDS),)

@@ -15,7 +15,8 @@ from mahavishnu.http.schemas import Name, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.query import LONGEST_TEXT
 from mahavishnu.search import rules as views
 from mahavishnu.search.completion import Suggestion as Completion
-from mahavishnu.search.service import MOST_SUGGESTIONS, NamespaceCount
+from mahavishnu.search.service import MOST_SUGGESTIONS, NamespaceCount, Search
+from mahavishnu.search.views import Views
 
 # ----------------------------------------------------------------------------------------------------
 # The query language over HTTP: what can be written next.
@@ -41,7 +42,7 @@ async def suggest(
     dlq: Queue, actor: Viewer, text: str = "", position: int | None = None, limit: int = MOST_SUGGESTIONS
 ) -> Response:
     """Names, and values: of fixed sets, and those that letters have, which are counted twice a minute at most."""
-    found = await dlq.search.suggest(text, position, limit=limit)
+    found = await dlq.service(Search).suggest(text, position, limit=limit)
     return json_response(to_json(found))
 
 
@@ -55,7 +56,7 @@ class Namespace(ResponseModel):
 @query_router.get("/namespaces", response_model=list[Namespace], summary="The namespaces that have letters")
 async def namespaces(dlq: OwnQueue, actor: Viewer) -> Response:
     """Those that who asks may see; `/ns/<name>/` before a path means another one of them."""
-    return json_response(to_json(await dlq.search.namespaces()))
+    return json_response(to_json(await dlq.service(Search).namespaces()))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -90,13 +91,13 @@ class ViewDelete(RequestModel):
 @router.get("", response_model=list[View], summary="Saved views", name="list")
 async def list_views(dlq: Queue, actor: Viewer) -> Response:
     """All of them, in their order."""
-    return json_response([view.to_dict() for view in await dlq.views.list()])
+    return json_response([view.to_dict() for view in await dlq.service(Views).list()])
 
 
 @router.get("/{name}", response_model=View, responses=_NO_VIEW, summary="One view")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
     """Its ETag is wanted by who saves it."""
-    view = await dlq.views.get(decode_id(name))
+    view = await dlq.service(Views).get(decode_id(name))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -112,10 +113,10 @@ async def save(
     """In the place of what has the name; with If-Match only if that is as you read it."""
     base = None
     if if_match is not None:
-        base = await dlq.views.get(decode_id(name))
+        base = await dlq.service(Views).get(decode_id(name))
         if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
             return refusal
-    view = await dlq.views.save(
+    view = await dlq.service(Views).save(
         decode_id(name),
         body.text,
         by=acting_name(actor, body.by),
@@ -134,8 +135,8 @@ async def delete(
     """It answers what the view was."""
     base = None
     if if_match is not None:
-        base = await dlq.views.get(decode_id(name))
+        base = await dlq.service(Views).get(decode_id(name))
         if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
             return refusal
     by = acting_name(actor, body.by if body else None)
-    return json_response((await dlq.views.delete(decode_id(name), by=by, base=base)).to_dict())
+    return json_response((await dlq.service(Views).delete(decode_id(name), by=by, base=base)).to_dict())

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from mahavishnu.model.errors import ChangedMeanwhile, NoSuchView
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.model.query import Query, Sort
+from mahavishnu.search.records import VIEWS
 from mahavishnu.search.rules import SavedView, require_view, require_view_name, view_key
 from mahavishnu.stores.base import get_one, scan, write_with_retry
-from mahavishnu.stores.source_kinds import VIEWS
 
 if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext
@@ -21,9 +21,9 @@ class Views:
     """The saved views of one namespace; those of `*` are only listed. All methods raise StoreError.
 
     >>> import asyncio
-    >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    >>> from mahavishnu.engine.queue import LetterQueue
     >>> async def main():
-    ...     async with DeadLetterQueue() as dlq:
+    ...     async with LetterQueue() as dlq:
     ...         await dlq.views.save("Old orders", "adapter:orders age>1d", by="ann")
     ...         return [view.text for view in await dlq.views.list()]
     >>> asyncio.run(main())

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from mahavishnu.console.console import show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import OwnQueue, Role, Viewer
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import RequestModel
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.plugins import PluginInfo
     from mahavishnu.settings.settings import Setting
 
-PLUGINS_LINK = Link("plugins", "Plugins, rules", "Record", key="p")
+PLUGINS_LINK = Link("plugins", "Plugins, rules", "Record", 11, key="p")
 LONGEST = 100_000  # characters of an error that is tried
 router = Router(tag="plugin_page", documented=False)
 
@@ -60,7 +60,7 @@ async def classify(
     return await _show(request, dlq, form.text("error")[:LONGEST], form.text("adapter").strip())
 
 
-async def _show(request: Request, dlq: DeadLetterQueue, error: str = "", adapter: str = "") -> Response:
+async def _show(request: Request, dlq: LetterQueue, error: str = "", adapter: str = "") -> Response:
     try:
         view = await asyncio.to_thread(_read, dlq, error, adapter)  # a plugin that hangs must not hold the server up
     except InvalidInput as wrong:  # the rules of the settings
@@ -68,7 +68,7 @@ async def _show(request: Request, dlq: DeadLetterQueue, error: str = "", adapter
     return await show(request, "plugins.html", view)
 
 
-def _read(dlq: DeadLetterQueue, error: str, adapter: str) -> PluginsView:
+def _read(dlq: LetterQueue, error: str, adapter: str) -> PluginsView:
     from mahavishnu.classify.verdict import Context
 
     chain = dlq.context.chain
@@ -80,7 +80,7 @@ def _read(dlq: DeadLetterQueue, error: str, adapter: str) -> PluginsView:
 # ----------------------------------------------------------------------------------------------------
 # The settings of this server, and where each value comes from. Secrets are masked.
 
-LINK = Link("settings", "Settings", "Record", key="s")
+LINKS = (PLUGINS_LINK, Link("settings", "Settings", "Record", 12, key="s"))
 
 
 class SettingsQuery(RequestModel):

@@ -51,6 +51,9 @@ class FieldType(Enum):
     BLOB = "blob"  #: nothing: a part of the document that `encode` writes
 
 
+TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
+
+
 _encode = json.JSONEncoder().encode
 _UNSEARCHABLE = (FieldType.TEXT, FieldType.JSON, FieldType.BLOB)
 _GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)

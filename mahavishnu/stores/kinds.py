@@ -1,27 +1,25 @@
-"""Every kind of record that the stores keep, on one page; only what waits for room is in `engine/waiting_room.py`."""
+"""The kinds of letters and of what outlives them; each room declares its own in its `records.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from mahavishnu.bulk.run import BulkRun, RunPage
-from mahavishnu.groups.rules import Group, reconcile_groups
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
-from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
-from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, instant_text
+from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
 from mahavishnu.stores.letter_document import (
     SCHEMA,
@@ -33,10 +31,8 @@ from mahavishnu.stores.letter_document import (
     words_of,
 )
 from mahavishnu.stores.retained import LedgerEntry, Revision
-from mahavishnu.workers.rules import Worker
 
 KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldType.DATE, FieldType.INTEGER
-TEXT, BLOB = FieldType.TEXT, FieldType.BLOB
 
 # ----------------------------------------------------------------------------------------- letters, and former letters
 
@@ -317,70 +313,12 @@ REVISIONS = dataclass_kind(
     Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reconcile=_later_revision
 )
 
-# ------------------------------------------------------------------------ what people did: groups, bulk runs, the audit
 
-GROUPS = dataclass_kind(
-    Group,
-    name="groups",
-    index="dlq_groups",
-    reconcile=lambda theirs, ours, now: ReconcileResult(reconcile_groups(theirs, ours)),
-)
-RUNS = dataclass_kind(
-    BulkRun,
-    name="runs",
-    index="dlq_runs",
-    types={"reason": TEXT, "halted_because": TEXT},
-    indexes=(("state", "due_at"), ("created_at",)),
-    due="due_at",
-)
-RUN_PAGES = dataclass_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))
+def stored_kinds() -> tuple[Kind[Any], ...]:
+    """Return every kind that may come home from a local store: those of letters, and those of all rooms.
 
-
-def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> ReconcileResult[AuditEntry]:
-    """Only one process writes an entry, twice: the completed one is the later one."""
-    later = theirs.outcome is AuditOutcome.ASKED and ours.outcome is not AuditOutcome.ASKED
-    return ReconcileResult(replace(ours, version=theirs.version) if later else None)
-
-
-AUDIT = dataclass_kind(
-    AuditEntry,
-    name="audit",
-    index="dlq_audit",
-    key="entry_id",
-    types={"reason": TEXT, "why": TEXT},
-    indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
-    reconcile=_completed_entry,
-)
-
-# ------------------------------------------------------------------------------------- processes: replies, live workers
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to the first request with an idempotency key: a repeated request gets the same, and has no effect.
-
-    Without a `status` the request has begun, and no more is known.
+    The rooms are above the stores, so the list is loaded by name. A kind that is missing in it goes home only once its
+    collection was asked for.
     """
-
-    key: str
-    asked: str  #: a digest of the request
-    at: datetime
-    status: int | None = None
-    headers: str = "{}"
-    body: str = ""
-    version: Version | None = field(default=None, compare=False)
-
-
-REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
-
-
-WORKERS = dataclass_kind(
-    Worker,
-    name="workers",
-    index="dlq_workers",
-    types=dict.fromkeys(("queues", "adapters", "takes_all", "remote", "host", "pid", "mark", "ended", "every"), BLOB),
-)
-
-# What `open_store` and the fallback store are made for, unless their caller says which. A kind that is missing here
-# goes home from a local store only once somebody has asked for its collection.
-KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, LEDGER, GROUPS, REPLIES, WORKERS, AUDIT, REVISIONS, RUNS, RUN_PAGES)
+    kinds: tuple[Kind[Any], ...] = import_module("mahavishnu.core.rooms").stored_kinds()
+    return kinds

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 
 if TYPE_CHECKING:
     from opensearchpy import AsyncOpenSearch
@@ -31,7 +31,7 @@ def open_store(
     password: str | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    kinds: Sequence[Kind[Any]] = STORED,
+    kinds: Sequence[Kind[Any]] | None = None,
 ) -> Store:
     """The store that `url` means, to be used with `async with`.
 
@@ -48,6 +48,7 @@ def open_store(
     >>> open_store("memory:")
     MemoryStore()
     """
+    kinds = stored_kinds() if kinds is None else kinds
     if local is not None:
         from mahavishnu.stores.fallback import FallbackStore
 

@@ -1,1 +1,24 @@
-"""Lifecycle tasks: what runs now, so that what hangs is seen, and a retry goes on where the first run failed."""
+"""Lifecycle tasks: tracked workflows with their steps, staleness, and the hand-over to a letter."""
+
+from __future__ import annotations
+
+from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
+
+ROOM = Room(
+    kinds=(
+        "mahavishnu.tasks.records:TASKS",
+        "mahavishnu.tasks.records:TRANSITIONS",
+        "mahavishnu.tasks.records:STALENESS",
+    ),
+    settings=("staleness", "dlq_reasons"),
+    chores="mahavishnu.tasks.stuck:chores",
+    routes=(Routes("tasks", "mahavishnu.tasks.routes:router"),),
+    groups=(CommandGroup("task", "Look at what runs now, and move what hangs to the dead-letter queue."),),
+    pages=("mahavishnu.tasks.page",),
+    commands=(
+        Command("task", "list", "mahavishnu.tasks.commands:list_tasks"),
+        Command("task", "show", "mahavishnu.tasks.commands:show"),
+        Command("task", "move", "mahavishnu.tasks.commands:move"),
+        Command("task", "detect", "mahavishnu.tasks.commands:detect"),
+    ),
+)

@@ -16,13 +16,13 @@ from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.console.words import plural
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.monitoring.page import MOST_STALE_READ, read_or_none, read_stale
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.tasks.task import OldTransition, StepState, TaskRecord, TaskState
 
@@ -37,7 +37,7 @@ def count_stale(stale: Recent[Sequence[StaleRow] | None]) -> Number | None:
     return Number(len(found), wanted=True, least=len(found) >= MOST_STALE_READ) if found else None
 
 
-LINK = Link("tasks", "Tasks", "Where", key="t", number=NumberIn(read_stale, count_stale))
+LINKS = (Link("tasks", "Tasks", "Where", 7, key="t", number=NumberIn(read_stale, count_stale)),)
 
 
 class TaskPageQuery(NamespacePageQuery):
@@ -88,7 +88,7 @@ async def tasks_page(
 ) -> Response:
     """Lifecycle tasks, newest first, and above them those that hang."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    lifecycle = make_lifecycle(dlq.context)
+    lifecycle = Lifecycle(dlq.context)
 
     async def read() -> TasksView:
         page = await lifecycle.list(
@@ -104,7 +104,7 @@ async def tasks_page(
 @router.get("/tasks/{task_id}")
 async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
     """One task, with its steps and every move of it."""
-    lifecycle = make_lifecycle(dlq.context)
+    lifecycle = Lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
     await dlq.context.note_read("read", f"task:{task.task_id}", task.namespace)
     stale = (
@@ -122,7 +122,7 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
 @router.post("/tasks/detect")
 async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFields) -> Response:
     """Hand over the tasks that hang, as their template or the settings say; the page has shown them before."""
-    rows = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(
+    rows = await Lifecycle(dlq.context).detect_and_transition_stale_tasks(
         False, MOST_STALE_READ, by=acting_name(actor, None)
     )
     moved = sum(row["moved_to_dlq"] for row in rows)
@@ -136,7 +136,7 @@ async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFie
 @router.post("/tasks/{task_id}/move")
 async def move(request: Request, dlq: PageQueue, actor: Operator, task_id: str, form: FormFields) -> Response:
     """Make a letter of a task; it is in `error` then."""
-    done = await make_lifecycle(dlq.context).move_to_dlq(
+    done = await Lifecycle(dlq.context).move_to_dlq(
         decode_id(task_id), form.optional("reason"), by=acting_name(actor, None)
     )
     letter = done.letter

@@ -9,12 +9,12 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import json_response, page_headers, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.tasks.task import OldTransition, TaskRecord
 
@@ -100,7 +100,7 @@ def _shown(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
 async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskQuery, Query()]) -> Response:
     """Lifecycle tasks that have not ended, or those of some states."""
     context = dlq.in_namespace(params.namespace or dlq.namespace).context
-    lifecycle = make_lifecycle(context)
+    lifecycle = Lifecycle(context)
     state = "all" if params.state == ["all"] else params.state
     page = await lifecycle.list(
         state, name=params.name, template=params.template, limit=params.limit, after=params.cursor
@@ -114,7 +114,7 @@ async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Ann
 @router.get("/{task_id}", response_model=TaskDetail, responses=problem_responses(404), summary="One task")
 async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """With its steps, and every move of it and of them."""
-    lifecycle = make_lifecycle(dlq.context)
+    lifecycle = Lifecycle(dlq.context)
     task = await lifecycle.get(task_id)
     await dlq.context.note_read("read", f"task:{task_id}", task.namespace)
     shown = task_json(task, await lifecycle.transitions(task_id), dlq.context.sees_payloads)
@@ -130,7 +130,7 @@ async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
 async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | None = None) -> Response:
     """It is in `error` then, and its letter says why. A second time it is the letter that there is."""
     body = body or ActionRequest()
-    lifecycle = make_lifecycle(dlq.context)
+    lifecycle = Lifecycle(dlq.context)
     done = await lifecycle.move_to_dlq(task_id, body.notes, by=acting_name(actor, body.by))
     letter = done.letter
     answer = {"task_id": letter.task_id, "original_state": letter.source.state, "created": done.created}
@@ -141,7 +141,7 @@ async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | 
 async def detect(dlq: OwnQueue, actor: Operator, body: DetectRequest | None = None) -> Response:
     """Those first that are overdue longest; nothing is changed unless `dry_run` is false."""
     body = body or DetectRequest()
-    rows = await make_lifecycle(dlq.context).detect_and_transition_stale_tasks(
+    rows = await Lifecycle(dlq.context).detect_and_transition_stale_tasks(
         body.dry_run, body.batch_size, by=acting_name(actor, body.by)
     )
     return json_response(list(rows), 200)

@@ -18,8 +18,8 @@ from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.run import StepOptions
 from mahavishnu.tasks.staleness_rules import StaleRow

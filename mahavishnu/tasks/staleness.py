@@ -24,9 +24,8 @@ from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
 from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 from mahavishnu.stores.base import get_one
-from mahavishnu.stores.kinds import WORKERS
-from mahavishnu.stores.source_kinds import STALENESS
 from mahavishnu.tasks.letters import has_its_letter
+from mahavishnu.tasks.records import STALENESS
 from mahavishnu.tasks.stale_moves import PAGE, Judge, StaleMoves, StaleTask, search_stale
 from mahavishnu.tasks.staleness_rules import (
     FLAGGED,
@@ -45,6 +44,7 @@ from mahavishnu.tasks.staleness_rules import (
 )
 from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState
 from mahavishnu.tasks.templates import LifecycleLimits, read_templates
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.service import Workers
 
 if TYPE_CHECKING:

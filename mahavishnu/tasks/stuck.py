@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model.errors import IllegalMove, MahavishnuError, NoSuchTask, StoreUnavailable
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.stores.base import CURRENT, write_with_retry
-from mahavishnu.stores.source_kinds import STALENESS
 from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.records import STALENESS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness import StaleTasks
 from mahavishnu.tasks.staleness_rules import (
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 log = logging.getLogger(__name__)
+_HANDOVER_SECONDS = 60.0
 
 
 class StuckTasks:
@@ -168,3 +171,27 @@ class StalenessCycle:
             await write_with_retry(self._context.store.collection(STALENESS), namespace, look, what="staleness")
         self._seen_at = now
         return tracked
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of lifecycle tasks."""
+    context = queue.context
+    cycle = StalenessCycle(context)
+
+    async def find_stale_tasks() -> None:
+        try:
+            await cycle.run()
+        except Exception:
+            context.counts["staleness_errors"] += 1
+            raise
+
+    def rules() -> StalenessRules:
+        return context.rules(StalenessRules)
+
+    return (
+        PeriodicTask("stale tasks", find_stale_tasks, lambda: rules().detection_interval_seconds),
+        PeriodicTask("stuck tasks", cycle.recover_stuck, lambda: rules().stuck_task_detection_interval_seconds),
+        PeriodicTask(
+            "hand-overs of lifecycle tasks", lambda: Lifecycle(context).handover.finish(), lambda: _HANDOVER_SECONDS
+        ),
+    )

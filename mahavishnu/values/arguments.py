@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack, get_origin
 from weakref import WeakKeyDictionary
 
 from mahavishnu.model.errors import CannotRestore
-from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, pointer_step, safe_repr
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, label_of, pointer_step, safe_repr
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.values.hints import (
     NO_HINT,
@@ -23,7 +23,7 @@ from mahavishnu.values.hints import (
     resolve_hints,
     return_hint,
 )
-from mahavishnu.values.kinds import ValueKind, label_of, reason_of, same_value
+from mahavishnu.values.kinds import ValueKind, reason_of, same_value
 from mahavishnu.values.typed_json import EXACT, Types, plain_text, read, write_all
 
 _TASK = "task"

@@ -17,7 +17,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import unescape
 
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1  # what every parser of JSON that meets a payload can hold
 _FOLD = "fold=1"
@@ -337,19 +336,6 @@ def find_class(name: str, classes: Mapping[str, type]) -> type:
     if len(near) != 1:
         raise LookupError(f"the function's hints name no class {name}")
     return near.pop()
-
-
-def label_of(path: str, before: str = "") -> str:
-    """A JSON pointer as people write it, below the name `before`.
-
-    >>> label_of("/order/items/0/price"), label_of("/0", "task"), label_of("/a", "task"), label_of("", "task")
-    ('order.items[0].price', 'task[0]', 'task.a', 'task')
-    """
-    label = before
-    for step in path.split("/")[1:]:
-        step = unescape(step)
-        label += f"[{step}]" if step.isdecimal() else f".{step}" if label else step
-    return label
 
 
 def reason_of(problem: Exception) -> str:

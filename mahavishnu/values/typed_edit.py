@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.json_value import pointer_step, same_json
+from mahavishnu.model.json_value import label_of, pointer_step, same_json
 from mahavishnu.model.letter_parts import LOST
-from mahavishnu.values.kinds import ValueKind, kinds_by_name, label_of
+from mahavishnu.values.kinds import ValueKind, kinds_by_name
 from mahavishnu.values.typed_json import EACH, EXACT, Types, TypeTree, tree_of
 
 _LISTS = {"tuple": "a tuple", "set": "a set", "frozenset": "a frozenset"}

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
-from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, nesting_depth, pointer_step, unescape
+from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, label_of, nesting_depth, pointer_step, unescape
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.values.kinds import (
     LARGE_INT,
@@ -31,7 +31,6 @@ from mahavishnu.values.kinds import (
     find_class,
     kinds_by_name,
     kinds_by_type,
-    label_of,
     members_of,
     qualified_name,
     reason_of,

@@ -11,14 +11,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from mahavishnu.capture.adapters import PythonAdapter, Workflow, current_attempt, new_attempt
+from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
 from mahavishnu.capture.dependencies import blocked_by
 from mahavishnu.capture.functions import restorer_of
 from mahavishnu.capture.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.breaker import CircuitState
-from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.context import QueueContext, Workflow
 from mahavishnu.engine.meters import adapter_label
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry

@@ -16,6 +16,7 @@ from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
 from mahavishnu.engine.breaker import CircuitState, circuit_name
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.durations import require_wait
@@ -35,10 +36,11 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
-from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.values.typed_json import find_lost
 from mahavishnu.workers.attempt import apply_outcome
 from mahavishnu.workers.background import RemoteWorkers
+from mahavishnu.workers.processing import Processing
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import run_by
 
 # ----------------------------------------------------------------------------------------------------
@@ -103,6 +105,12 @@ class Claims:
 
     What they do goes through the same moves, guards and classifier as what this process's own processor does.
     """
+
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> Claims:
+        """Return the claims of a queue; a retry that comes free wakes its own processor."""
+        at_home = queue.context.is_at_home
+        return cls(queue.context, queue.service(Processing).wake if at_home else lambda due: None)
 
     def __init__(self, context: QueueContext, wake: Callable[[datetime], object]) -> None:
         """`wake` is called with the date of a retry that somebody else may run."""

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.frame import Link, Number, NumberIn
 from mahavishnu.console.recent_reads import Recent
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Viewer
 from mahavishnu.http.routing import Router
 from mahavishnu.monitoring.page import read_or_none, read_workers
 from mahavishnu.workers.rules import WaitingLetters
-from mahavishnu.workers.service import WorkerList
+from mahavishnu.workers.service import WorkerList, Workers
 
 router = Router(tag="worker_page", documented=False)
 
@@ -30,7 +30,7 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
     return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
 
 
-LINK = Link("workers", "Workers", "Where", key="w", number=NumberIn(read_workers, count_workers))
+LINKS = (Link("workers", "Workers", "Where", 8, key="w", number=NumberIn(read_workers, count_workers)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +56,7 @@ async def workers_page(request: Request, dlq: PageQueue, actor: Viewer) -> Respo
     return await show(request, "workers.html", found.value, recent=found)
 
 
-async def _read(dlq: DeadLetterQueue) -> WorkersView:
-    return WorkersView(*await asyncio.gather(read_or_none(dlq.workers.list()), read_or_none(dlq.workers.waiting())))
+async def _read(dlq: LetterQueue) -> WorkersView:
+    return WorkersView(
+        *await asyncio.gather(read_or_none(dlq.service(Workers).list()), read_or_none(dlq.service(Workers).waiting()))
+    )

@@ -11,10 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.capture.adapters import Workflow
+from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import Breakers, circuit_name
-from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext
+from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, Workflow
+from mahavishnu.engine.periodic import PeriodicTask, PeriodicTasks
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoAdapterNamed, NoSuchAdapter
@@ -22,10 +24,10 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one, update_with_retry
-from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
-from mahavishnu.workers.background import HEARTBEAT_SECONDS, PeriodicTask, PeriodicTasks, WorkerRegistry
+from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry
 from mahavishnu.workers.processor import Processor
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import Share, require_adapter, shares_of
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,15 @@ _BRINGS_WORK = frozenset(
 
 class Processing:
     """Runs letters: in the background, one cycle at once, or a single one."""
+
+    @classmethod
+    def for_queue(cls, queue: LetterQueue) -> Processing:
+        """Return the one processor of a queue, whichever view asks. Raises InvalidInput for another namespace."""
+        if not queue.context.is_at_home:
+            raise InvalidInput(not_ours(queue.context.namespace))
+        if queue.home is not None:
+            return queue.home.service(Processing)
+        return cls(queue.context, queue.service(LetterIntake).admit_waiting, *queue.chores())
 
     def __init__(
         self, context: QueueContext, admit_waiting: Callable[[], Awaitable[object]], *periodic_tasks: PeriodicTask
@@ -163,7 +174,7 @@ class Processing:
     async def start_periodic_tasks(self) -> None:
         """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
 
-        For a process that has no callback, such as a server. `stop` and `DeadLetterQueue.shutdown` end it.
+        For a process that has no callback, such as a server. `stop` and `Queue.shutdown` end it.
         """
         await self._context.open()
         self._reset_for_loop()

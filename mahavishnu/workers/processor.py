@@ -12,10 +12,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from mahavishnu.capture.adapters import Workflow
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.breaker import circuit_name
-from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.context import QueueContext, Workflow
 from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter

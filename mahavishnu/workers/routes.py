@@ -23,6 +23,8 @@ from mahavishnu.http.schemas import (
 )
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.workers.claims import Claims
+from mahavishnu.workers.service import Workers
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
 claims_router = Router(tag="claims", prefix="/claims")
@@ -85,7 +87,7 @@ class SettleRequest(RequestModel):
 @claims_router.post("", response_model=list[Claim], summary="Take due letters")
 async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     """Nobody else gets them until `lease_until`. An empty list: nothing is due."""
-    claims = await dlq.claims.claim(
+    claims = await dlq.service(Claims).claim(
         body.worker,
         limit=body.limit,
         lease_seconds=body.lease_seconds,
@@ -114,7 +116,7 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
 )
 async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     """A lease that ran out, and was taken by somebody else, is refused with 409: stop the run."""
-    until = await dlq.claims.renew(
+    until = await dlq.service(Claims).renew(
         body.task_id,
         body.token,
         lease_seconds=body.lease_seconds,
@@ -129,7 +131,7 @@ async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
 )
 async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
     """`released` gives the letter back unrun. A lease that is lost is refused with 409, and nothing is changed."""
-    settled = await dlq.claims.settle(
+    settled = await dlq.service(Claims).settle(
         body.task_id,
         body.token,
         body.outcome,
@@ -173,5 +175,5 @@ class WorkerLine(ResponseModel):
 @router.get("/workers", response_model=list[WorkerLine], summary="Who works on letters now", name="list")
 async def list_workers(dlq: Queue, actor: Viewer) -> Response:
     """The live workers, and those that hold letters and give no sign of life. `holds` names some of what they hold."""
-    workers = await dlq.workers.list()
+    workers = await dlq.service(Workers).list()
     return json_response([each.to_dict() for each in workers], 200, degraded_header(workers.degraded))

@@ -11,7 +11,7 @@ import sys
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.clock import Clock, SystemClock
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.urls import open_store
 
 
@@ -19,7 +19,7 @@ def app_on(store_url: str, webhook: str, clock: Clock | None = None) -> Mahavish
     """An app of one process, which tells a webhook what needs a person."""
     alerts = {"webhook_url": webhook, "rules": ["needs_person"]}
     settings = MahavishnuSettings(dlq_store_url="memory:", alerts=alerts)
-    return MahavishnuApp(settings, store=open_store(store_url, kinds=STORED), clock=clock or SystemClock())
+    return MahavishnuApp(settings, store=open_store(store_url, kinds=stored_kinds()), clock=clock or SystemClock())
 
 
 async def main(store_url: str, webhook: str) -> None:

@@ -18,7 +18,6 @@ import sys
 from datetime import datetime, timedelta
 from typing import Any
 
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
 from mahavishnu.engine.context import Limits, QueueOptions
@@ -27,6 +26,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.sqlite import SQLiteStore

@@ -10,8 +10,8 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.namespaces import items_namespace
 from mahavishnu.queues.items import ItemLease
-from mahavishnu.queues.rules import items_namespace
 from mahavishnu.queues.service import NamedQueues
 
 SOURCES, DEAD = ("S1", "S2"), "D"

@@ -15,7 +15,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.stores.base import Store
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.urls import open_store
 
 
@@ -23,7 +23,7 @@ def app_on(store: str | Store, clock: Clock | None = None, **events: Any) -> Mah
     """An app of one process, which stores the events of captures and of steps."""
     rules = {"durable_names": ["dlq.captured", "step.complete"], "durable_outbox": True, **events}
     settings = MahavishnuSettings(dlq_store_url="memory:", events=rules)
-    opened = open_store(store, kinds=STORED) if isinstance(store, str) else store
+    opened = open_store(store, kinds=stored_kinds()) if isinstance(store, str) else store
     return MahavishnuApp(settings, store=opened, clock=clock or SystemClock())
 
 

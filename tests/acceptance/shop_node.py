@@ -19,7 +19,7 @@ from uuid import UUID
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.urls import open_store
 
 
@@ -54,7 +54,7 @@ def app_on(url: str) -> MahavishnuApp:
     settings = MahavishnuSettings(
         dlq_store_url="memory:", dlq_default_retry_policy="immediate", dlq_automatic_policy="default"
     )
-    return MahavishnuApp(settings, store=open_store(url, local=None, kinds=STORED))
+    return MahavishnuApp(settings, store=open_store(url, local=None, kinds=stored_kinds()))
 
 
 def add_shop(app: MahavishnuApp, log: Path, act: str) -> None:

@@ -15,8 +15,8 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
-from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.testing import ManualClock
 from tests.unit.core.queue.test_archiving import MONTH, closed, copies_in, living
 from tests.unit.core.queue.test_task_archiving import number, with_many_moves

@@ -18,9 +18,10 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.base import Collection, Store, get_one, scan
-from mahavishnu.stores.kinds import LETTERS, WORKERS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
+from mahavishnu.workers.records import WORKERS
 from tests.acceptance.node import CLOCK, diary, nodes, start, until
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]

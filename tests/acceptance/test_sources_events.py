@@ -13,8 +13,10 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.events.log import HOLE_SECONDS
-from mahavishnu.stores.source_kinds import EVENTS, STORED, TASKS
+from mahavishnu.events.records import EVENTS
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.urls import open_store
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.testing import FaultyStore
 from tests.acceptance.event_node import app_on
 from tests.acceptance.node import ROOT, WrongClock
@@ -23,7 +25,7 @@ from tests.unit.core.test_domain_events import Heard
 
 
 def faulty(url: str) -> FaultyStore:
-    return FaultyStore(open_store(url, kinds=STORED))
+    return FaultyStore(open_store(url, kinds=stored_kinds()))
 
 
 async def charge(order: int) -> str:

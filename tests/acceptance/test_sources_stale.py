@@ -16,7 +16,7 @@ from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RequeueOutcome
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.urls import open_store
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.stuck import StalenessCycle
@@ -38,7 +38,7 @@ class Place:
     async def app(self, **settings: Any) -> MahavishnuApp:
         """As one process has it."""
         given = {"dlq_store_url": "memory:", "dlq_default_retry_policy": "never", "templates": TEMPLATES, **settings}
-        store = open_store(self.url, local=None, kinds=STORED)
+        store = open_store(self.url, local=None, kinds=stored_kinds())
         app = MahavishnuApp(MahavishnuSettings(**given), store=store, clock=self.clock)
         return await self._stack.enter_async_context(app)
 

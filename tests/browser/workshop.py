@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueOptions
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord
 from mahavishnu.testing import ManualClock
 from tests.browser.shop import NIGHT, failure_of, order_of, price
@@ -48,7 +48,7 @@ async def fill_workshop(dlq: DeadLetterQueue, clock: ManualClock) -> dict[str, s
 
 
 async def _track(dlq: DeadLetterQueue, clock: ManualClock) -> str:
-    lifecycle = make_lifecycle(dlq.context)
+    lifecycle = Lifecycle(dlq.context)
     clock.set(NIGHT - timedelta(hours=2))
     steps = [StepRecord("fetch"), StepRecord("price", ("fetch",)), StepRecord("publish", ("price",))]
     task = await lifecycle.create("import-catalogue", {"feed": "de", "pages": [1, 2, 3]}, steps=steps)
@@ -90,8 +90,8 @@ async def _archive(dlq: DeadLetterQueue, clock: ManualClock) -> tuple[str, str]:
     for number in range(3):
         await dlq.enqueue(f"order-{810 + number}", order_of(810 + number), [], failure_of(810 + number), "never", 0)
         await dlq.letters.resolve(f"order-{810 + number}", by="bo", notes="paid by hand")
-    task = await make_lifecycle(dlq.context).create("import-catalogue", {"feed": "se"}, steps=[StepRecord("fetch")])
-    await make_lifecycle(dlq.context).transition(task.task_id, "cancelled", reason="the feed has ended")
+    task = await Lifecycle(dlq.context).create("import-catalogue", {"feed": "se"}, steps=[StepRecord("fetch")])
+    await Lifecycle(dlq.context).transition(task.task_id, "cancelled", reason="the feed has ended")
     clock.set(NIGHT - timedelta(hours=3))
     await dlq.archive.run(dry_run=False, by="retention")
     return (await dlq.archive.search()).items[0].copy.entry_id, task.task_id

@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
+from mahavishnu.model.namespaces import items_namespace
 from mahavishnu.model.query import Query
-from mahavishnu.queues.rules import items_namespace
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.stores.memory import MemoryStore

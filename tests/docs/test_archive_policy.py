@@ -8,8 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
+from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_LETTERS, archive_kind
 
 PAGE = (Path(__file__).parents[2] / "docs/howto-opensearch.md").read_text(encoding="utf-8")
 ACTIONS = {"force_merge": {"max_num_segments"}, "allocation": {"require", "wait_for"}}

@@ -14,7 +14,7 @@ import yaml
 
 from mahavishnu.core.commands import GROUPS as COMMAND_GROUPS
 from mahavishnu.core.commands import verbs_of
-from mahavishnu.core.pages import LINKS
+from mahavishnu.core.rooms import pages
 from mahavishnu.engine.meters import METRICS, MetricKind
 from mahavishnu.model.events import LOG_EVENTS
 from tests.opensearch.tools import tool
@@ -132,7 +132,7 @@ def test_every_alert_explains_itself_and_has_a_runbook(name: str) -> None:
 
 
 def test_every_alert_leads_to_a_page_of_the_console() -> None:
-    pages = {f"/{link.path}" for link in LINKS}
+    pages = {f"/{link.path}" for page in pages() for link in getattr(page, "LINKS", ())}
     assert {rule["annotations"]["console_path"] for group in GROUPS for rule in group["rules"]} <= pages
 
 

@@ -19,6 +19,7 @@ from mahavishnu.archive import task_records as archived_tasks
 from mahavishnu.bulk.run import BulkRun, RunItem, RunPage
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.rules import Group
+from mahavishnu.http.replies import Reply
 from mahavishnu.model import lifecycle, reconcile, tombstones
 from mahavishnu.model.errors import InvalidQuery, ItemFailed, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
@@ -31,10 +32,9 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import HISTORY, KINDS, LETTERS, REVISIONS, Reply
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS, stored_kinds
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import LedgerEntry, Revision, find_place, keep_revisions
-from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.testing import START, FaultyStore, ManualClock, make_failure, make_letter
 from mahavishnu.workers.leases import write_under_lease
 from mahavishnu.workers.rules import Worker
@@ -762,7 +762,7 @@ async def test_records_of_another_process_in_the_same_local_store_are_noticed(tw
     assert set(await two.at_home()) == {"theirs"}
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", stored_kinds(), ids=lambda kind: kind.name)
 async def test_what_an_earlier_run_left_goes_home_though_nobody_asks_for_its_kind(kind: Kind[Any]) -> None:
     letter = make_letter(task_id="a")
     records: dict[str, Any] = {
@@ -818,7 +818,7 @@ def test_every_kind_of_the_stores_is_known_to_them() -> None:
     modules = [import_module(f"{stores.__name__}.{each.name}") for each in iter_modules(stores.__path__)]
     declared = {each for module in modules for each in vars(module).values() if isinstance(each, Kind)}
     at_home_only = {archived.ARCHIVED_LETTERS, archived_tasks.ARCHIVED_TASKS}  # an outage does not archive
-    assert declared - at_home_only == set(STORED), (
+    assert declared - at_home_only == set(stored_kinds()), (
         "what a kind that is not among STORED keeps locally may wait for ever"
     )
 

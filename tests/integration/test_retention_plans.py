@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.rules import RetentionRules, leaving_history, leaving_queries, old_records
+from mahavishnu.archive.rules import leaving_history, leaving_queries, old_records
 from mahavishnu.core.dead_letter_queue import KINDS
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.model.namespaces import own_records, within_namespace
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite import query as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table

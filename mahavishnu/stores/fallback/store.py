@@ -22,8 +22,8 @@ from mahavishnu.stores.base import Health, OpenClose, Store
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import Arrival, DrainResult, local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.lease_watch import LeaseWatch
-from mahavishnu.stores.source_kinds import STORED
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class FallbackStore(OpenClose):
         primary: Store,
         local: Store,
         *,
-        kinds: Sequence[Kind[Any]] = STORED,
+        kinds: Sequence[Kind[Any]] | None = None,
         clock: Clock | None = None,
         pause_seconds: float = 1.0,
         longest_pause_seconds: float = 10.0,
@@ -63,7 +63,7 @@ class FallbackStore(OpenClose):
         self.last_drain_seconds: float | None = None  # how long it took when some went home the last time
         self._changes = 0
         self._at_rest: asyncio.Event | None = None
-        for kind in kinds:
+        for kind in stored_kinds() if kinds is None else kinds:
             self.collection(kind)
 
     @property

@@ -11,9 +11,9 @@ import pytest
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.http.auth import Role
+from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.query import Query
-from mahavishnu.stores.kinds import REPLIES
 from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}

@@ -10,7 +10,7 @@ import pytest
 from mahavishnu.core.api import create_app
 from mahavishnu.core.api_local import LocalApi
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.routes import ROUTES
+from mahavishnu.core.rooms import rooms
 from mahavishnu.http.middleware import App
 from mahavishnu.testing import ManualClock, make_letter
 from tests.unit.api.conftest import URL
@@ -80,6 +80,6 @@ async def test_both_apps_give_the_same_response(method: str, path: str, json: An
 
 
 def test_every_route_stands_below_the_resource_that_the_table_says() -> None:
-    for routes in ROUTES:
+    for routes in (each for room in rooms() for each in room.routes):
         for route in routes.router.routes:
             assert route.path.split("/")[1] == routes.resource, route

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.records import RUNS
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.http.responses import json_bytes, letter_json, letters_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Page
-from mahavishnu.stores.kinds import AUDIT, LETTERS, RUNS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import make_letter
 from tests.unit.api.conftest import ApiHarness
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.bulk.run import PAGE, BulkRun, ItemOutcome, ItemState, RunItem, RunState
+from mahavishnu.bulk.records import RUN_PAGES, RUNS
+from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunItem, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Is, Query, letter_query
-from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, RUN_PAGES, RUNS
+from mahavishnu.model.work import ItemOutcome
+from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing import turn
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.lifecycle import MAX_RUNS, claim, release
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import AUDIT, LETTERS, RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Call, FaultyStore
 from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
 

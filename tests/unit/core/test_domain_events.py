@@ -15,11 +15,12 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine import event_bus
 from mahavishnu.events.log import HOLE_SECONDS
-from mahavishnu.events.rules import DomainEvent, EventRules, event_key
+from mahavishnu.events.records import EVENTS
+from mahavishnu.events.rules import EventRules
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.model.errors import InvalidInput, ItemFailed, StoreUnavailable
+from mahavishnu.model.events import DomainEvent, event_key
 from mahavishnu.model.query import Query
-from mahavishnu.stores.source_kinds import EVENTS
 from tests.unit.queues import House
 
 

@@ -15,8 +15,8 @@ import respx
 from mahavishnu import hookimpl
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.events import delivery as event_delivery
-from mahavishnu.events.rules import DomainEvent
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import DomainEvent
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.testing import turn
 from tests.receivers import HttpReceiver

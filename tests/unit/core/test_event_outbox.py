@@ -7,13 +7,14 @@ import pytest
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.events.rules import DomainEvent
+from mahavishnu.events.records import EVENT_POSITIONS, EVENTS
 from mahavishnu.model.errors import StoreUnavailable
+from mahavishnu.model.events import DomainEvent
 from mahavishnu.model.query import Query
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.source_kinds import EVENT_POSITIONS, EVENTS, TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.testing import START, FaultyStore
 from mahavishnu.testing.faults import Call
 from tests.unit.core.test_event_sources import Shop, stored

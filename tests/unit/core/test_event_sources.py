@@ -9,8 +9,9 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events import rules as derived_events
-from mahavishnu.events.rules import DomainEvent, EventRules, letter_events
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.events.rules import EventRules, letter_events
+from mahavishnu.model.events import DomainEvent
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.testing import START, turn
 from tests.unit.core.test_domain_events import Heard
 from tests.unit.queues import NETWORK, House, Runs, fails, letter_of

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.audit import acting_as
+from mahavishnu.engine.audit import AUDIT, acting_as
 from mahavishnu.model.errors import IllegalMove, InvalidInput, InvalidQuery, StoreUnavailable
 from mahavishnu.model.events import MAX_CHANGES, MAX_VALUE_LENGTH, AuditEntry, changes_between, limit_changes
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.kinds import AUDIT
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
 from tests.unit.queues import House

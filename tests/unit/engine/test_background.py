@@ -9,12 +9,13 @@ from functools import partial
 
 import pytest
 
+from mahavishnu.engine.periodic import PeriodicTask, PeriodicTasks
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.ids import PARTITIONS
-from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
-from mahavishnu.workers.background import PeriodicTask, PeriodicTasks, WorkerRegistry
+from mahavishnu.workers.background import WorkerRegistry
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import LIVES_SECONDS
 from tests.unit.queues import House, Runs, fill, settle
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
 from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
+from mahavishnu.model.retention import RetentionRules
 
 
 def test_each_class_has_one_rule_set() -> None:

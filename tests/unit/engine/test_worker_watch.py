@@ -8,10 +8,10 @@ import pytest
 
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import LIVES_SECONDS
 from tests.unit.queues import House, Runs, fill
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from mahavishnu.bulk import rules as bulk_rules
 from mahavishnu.bulk import run as bulk_run
 from mahavishnu.bulk.rules import Finish, Halt, MoveSlice, NextStep, WaitUntil
-from mahavishnu.bulk.run import PAGE, BulkRun, ItemOutcome, ItemState, RunCounts, RunItem, RunLease, RunState
+from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunCounts, RunItem, RunLease, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.work import ItemOutcome
 from mahavishnu.testing import make_letter
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

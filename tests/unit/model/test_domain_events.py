@@ -7,10 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mahavishnu.events.rules import (
-    DomainEvent,
     EventRules,
     Outcome,
-    PublicationCondition,
     is_met,
     matches,
     removable_number,
@@ -21,6 +19,7 @@ from mahavishnu.events.rules import (
     require_outcome,
 )
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.events import DomainEvent, PublicationCondition
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TABLE = {  # success, retryable failure, permanent failure

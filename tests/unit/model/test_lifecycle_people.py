@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.bulk.run import ItemOutcome, outcome_for
+from mahavishnu.bulk.run import outcome_for
 from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -40,6 +40,7 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
+from mahavishnu.model.work import ItemOutcome
 from tests.unit.letters import BY, IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.rules import (
-    RetentionRules,
     is_archived,
     keeps_restored,
     leaving_queries,
@@ -22,6 +21,7 @@ from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import cancel, resolve
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mahavishnu.alerts.rules import AlertRules
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.rules import Rules, require_web_url, rule
 from mahavishnu.tasks.staleness_rules import StalenessRules
 

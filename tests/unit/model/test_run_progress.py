@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mahavishnu.bulk.rules import FixScope, WaveState, fix_query, waves_of
-from mahavishnu.bulk.run import BulkRun, ItemOutcome, ItemState, RunCounts, RunItem, RunState, count_items
+from mahavishnu.bulk.run import BulkRun, ItemState, RunCounts, RunItem, RunState, count_items
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.query import Is, Query, query_to_json
+from mahavishnu.model.work import ItemOutcome
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GOOD, BAD = ItemOutcome.SUCCEEDED, ItemOutcome.FAILED_AGAIN

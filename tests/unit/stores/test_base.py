@@ -32,9 +32,9 @@ from mahavishnu.stores.base import (
     write_one,
     write_with_retry,
 )
-from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.stores.memory import MemoryCollection, MemoryStore
 from mahavishnu.testing import Faults, FaultyStore
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import Worker
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

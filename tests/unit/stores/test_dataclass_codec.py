@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahavishnu.bulk.records import RUNS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
@@ -21,7 +22,6 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import write_one
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import FieldType
-from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.archive.service import Archive
-from mahavishnu.core.services import make_lifecycle
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord
 from tests.unit.api.conftest import ApiHarness
 from tests.unit.api.pages.reading import EVIL, HTML, away, read, require_inert
@@ -101,7 +101,7 @@ async def test_what_strangers_wrote_is_text(api: ApiHarness) -> None:
 
 
 async def test_archived_tasks_are_searched_and_shown_with_their_moves(api: ApiHarness) -> None:
-    lifecycle = make_lifecycle(api.dlq.context)
+    lifecycle = Lifecycle(api.dlq.context)
     ids = []
     for number, name in enumerate(("import", EVIL, "import")):
         task = await lifecycle.create(name, {"feed": EVIL, "n": number}, steps=[StepRecord("fetch")])

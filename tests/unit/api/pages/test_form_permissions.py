@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import mahavishnu.api.pages
 import pytest
 
+import mahavishnu
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.pages import PAGES
+from mahavishnu.core.rooms import pages
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit
 from mahavishnu.http.responses import etag
 from mahavishnu.model.permissions import Permission, Scope
-from mahavishnu.stores.kinds import AUDIT
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
@@ -197,13 +197,15 @@ async def fill(dlq: DeadLetterQueue, clock: ManualClock) -> Known:
 
 def test_every_form_has_its_cases() -> None:
     """A new form, or another button of one, has to be named here with what it needs."""
-    posted = {route.path for page in PAGES for route in page.router.routes if route.method != "GET"}
+    posted = {route.path for page in pages() for route in page.router.routes if route.method != "GET"}
     covered = {each.path for each in CASES}
     assert posted - HARMLESS == covered
-    assert {route.method for page in PAGES for route in page.router.routes} == {"GET", "POST"}
-    templates = Path(mahavishnu.core.pages.__file__).parent / "templates"
+    assert {route.method for page in pages() for route in page.router.routes} == {"GET", "POST"}
+    package = Path(mahavishnu.__file__).parent
     buttons = {
-        name for path in templates.glob("*.html") for name in re.findall(r'name="act" value="(\w+)"', path.read_text())
+        name
+        for path in package.glob("*/templates/*.html")
+        for name in re.findall(r'name="act" value="(\w+)"', path.read_text())
     }
     assert buttons - {each.form.get("act") for each in CASES} == {"preview"}
 

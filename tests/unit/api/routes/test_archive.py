@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.tasks.service import Lifecycle
 from tests.unit.api.conftest import ApiHarness
 

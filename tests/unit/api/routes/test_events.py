@@ -268,7 +268,7 @@ async def test_a_bug_in_a_poll_ends_the_streams_and_the_next_client_restarts_it(
 
 
 async def test_a_poll_that_fails_half_way_forgets_nothing(feed: FeedHarness) -> None:
-    from mahavishnu.stores.kinds import GROUPS
+    from mahavishnu.groups.records import GROUPS
 
     listener = await feed.listener()
     await feed.elsewhere.enqueue("wf", {}, [], "connection reset")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.sqlite import SQLiteStore
 from tests.unit.cli.conftest import Run
 
@@ -14,7 +14,7 @@ STORE = ("--store", "sqlite:///letters.db")
 
 def publish() -> None:
     async def store() -> None:
-        async with DeadLetterQueue(store=SQLiteStore("letters.db", kinds=STORED)) as dlq:
+        async with DeadLetterQueue(store=SQLiteStore("letters.db", kinds=stored_kinds())) as dlq:
             for order in (1, 2, 3):
                 await dlq.domain_events.publish("order.paid", {"order": order}, mode="durable")
 

@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import SystemClock
-from mahavishnu.stores.source_kinds import STORED
+from mahavishnu.stores.kinds import stored_kinds
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord
@@ -22,7 +22,7 @@ def make_task() -> str:
     """One that waits for dependencies."""
 
     async def make() -> str:
-        async with DeadLetterQueue(store=SQLiteStore("letters.db", kinds=STORED)) as dlq:
+        async with DeadLetterQueue(store=SQLiteStore("letters.db", kinds=stored_kinds())) as dlq:
             lifecycle = Lifecycle(dlq.context)
             task = await lifecycle.create("pay", {"n": 1}, steps=[StepRecord("charge")])
             await lifecycle.transition(task.task_id, "initializing")

@@ -16,7 +16,6 @@ import pytest
 
 from mahavishnu.access.oidc import ProviderRules
 from mahavishnu.alerts.rules import AlertRules
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.core import wiring
 from mahavishnu.core.access import access_of, provider_of
@@ -31,6 +30,7 @@ from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.monitoring.probes import probes_of
 from mahavishnu.settings.schema import fields
 from mahavishnu.settings.sections import LimitSettings

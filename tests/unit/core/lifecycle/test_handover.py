@@ -12,7 +12,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.errors import IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import OPEN, TERMINAL, StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House

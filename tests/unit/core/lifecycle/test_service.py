@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import KEPT_TRANSITIONS, StepRecord, TaskRecord, TaskState
 from tests.unit.queues import House

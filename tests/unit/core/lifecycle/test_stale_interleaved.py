@@ -14,7 +14,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle

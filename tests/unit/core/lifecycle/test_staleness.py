@@ -16,7 +16,7 @@ from mahavishnu.model.letter_parts import DlqReason, RequeueOutcome
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.stores.source_kinds import STALENESS
+from mahavishnu.tasks.records import STALENESS
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StalenessRules, StaleRow

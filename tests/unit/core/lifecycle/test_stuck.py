@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from mahavishnu.core.services import make_processing
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason, RetryPolicy
@@ -19,6 +18,7 @@ from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
 from mahavishnu.tasks.templates import read_templates
+from mahavishnu.workers.processing import Processing
 from tests.unit.queues import House
 
 RULES = StalenessRules()
@@ -206,7 +206,7 @@ async def test_no_letter_where_the_reason_is_switched_off(any_house: House) -> N
 async def test_workers_look_every_two_minutes(house: House) -> None:
     """The chore is among those of a worker, with the interval of the settings."""
     queue = house.queue()
-    chores = {each.name: each.seconds() for each in make_processing(queue)._periodic_tasks}
+    chores = {each.name: each.seconds() for each in Processing.for_queue(queue)._periodic_tasks}
     assert chores["stuck tasks"] == 120 and chores["stale tasks"] == 300
 
 

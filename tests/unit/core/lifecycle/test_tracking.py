@@ -15,7 +15,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.stores.kinds import LETTERS
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import current_run
 from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call

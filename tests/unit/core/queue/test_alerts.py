@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mahavishnu.alerts.records import ALERTS
 from mahavishnu.alerts.rules import (
     HELD,
     Alert,
@@ -23,14 +24,13 @@ from mahavishnu.alerts.rules import (
     note_sent,
 )
 from mahavishnu.alerts.service import LOOK_SECONDS
+from mahavishnu.bulk.records import RUNS
 from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.webhooks import is_signed
-from mahavishnu.stores.kinds import RUNS
-from mahavishnu.stores.source_kinds import ALERTS
 from tests.receivers import HttpReceiver, MailReceiver
 from tests.unit.queues import House, Runs
 

@@ -14,7 +14,6 @@ import pytest
 
 from mahavishnu.archive.copies import ArchivedLine
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import (
@@ -29,6 +28,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore

@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import get_one, pages
-from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
-from mahavishnu.stores.source_kinds import TRANSITIONS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.tasks.records import TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing.faults import Call
 from tests.unit.kills import Killed

@@ -12,10 +12,10 @@ import pytest
 
 from mahavishnu.archive.export import EXPORT_STEPS
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.transfer import parse_letter
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.testing.faults import Call
 from tests.unit.core.queue.test_archiving import LATER, MONTH, closed, run
 from tests.unit.kills import kill_at_each_call

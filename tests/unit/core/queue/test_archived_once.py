@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former

@@ -15,12 +15,12 @@ import pytest
 from mahavishnu.archive.copies import read_case
 from mahavishnu.archive.partitions import ArchivePlaces
 from mahavishnu.archive.records import ARCHIVED_LETTERS, ArchivedLetter, archive_kind
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore

@@ -15,16 +15,15 @@ import pytest
 
 from mahavishnu.archive.archiving import ArchiveRemains
 from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_LETTERS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former
-from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import House, sound
 

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.services import add_up_closed
-from mahavishnu.letters.ledger import Ledger
+from mahavishnu.letters.ledger import Ledger, add_up_closed
 from mahavishnu.model import lifecycle, tombstones
 from mahavishnu.model.errors import MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter

@@ -18,7 +18,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.source_kinds import TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState, evolve, new_task
 from mahavishnu.testing import FaultyStore

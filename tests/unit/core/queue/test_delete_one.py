@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from tests.unit.core.queue.test_archiving import LATER, run
 from tests.unit.kills import kill_at_each_call
 from tests.unit.queues import House, sound

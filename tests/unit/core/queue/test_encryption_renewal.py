@@ -24,9 +24,9 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.query import Query
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.kinds import LETTERS, stored_kinds
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.source_kinds import STORED, TASKS
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.testing import Faults, FaultyStore, turn
 from mahavishnu.values.encryption import Encryption, new_key
 from tests.strategies import awkward_texts, objects
@@ -40,7 +40,7 @@ SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward
 async def kept(queue: DeadLetterQueue) -> str:
     """All that the store has, as it is written there."""
     kinds = [
-        *STORED,
+        *stored_kinds(),
         WAITING,
         *(
             archive_kind(kind, each.partition.name)

@@ -20,6 +20,7 @@ from mahavishnu.classify.fingerprint import named_fingerprint
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.counts import GroupCounts
+from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import Group, GroupState, GroupView
 from mahavishnu.model.errors import (
     ChangedMeanwhile,
@@ -31,7 +32,6 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.query import Query
-from mahavishnu.stores.kinds import GROUPS
 from mahavishnu.testing import FaultyStore, make_letter
 from mahavishnu.testing.clock import START
 from tests.unit.queues import House, Runs, heard, letter_of, pass_time

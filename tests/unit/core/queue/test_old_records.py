@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.records import letter_of as former_letter
-from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.engine.audit import AUDIT
+from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import AUDIT, HISTORY, REPLIES, REVISIONS, RUN_PAGES, RUNS
+from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from tests.unit.queues import House, letter_of, sound
 
 KEPT = RetentionRules(completed_days=None, history_days=None, audit_days=None, runs_days=None)

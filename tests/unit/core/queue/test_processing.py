@@ -16,7 +16,8 @@ from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.stores.kinds import LETTERS, WORKERS
+from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.workers.records import WORKERS
 from tests.unit.queues import (
     NETWORK,
     Gate,

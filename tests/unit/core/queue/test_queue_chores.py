@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mahavishnu.archive.service import archive_old
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.services import archive_old
 from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,

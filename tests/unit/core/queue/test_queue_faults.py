@@ -12,12 +12,12 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, NoSuchQueue, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.queues import work as queue_work
+from mahavishnu.queues.records import QUEUES
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.source_kinds import QUEUES
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
 from tests.unit.queues import House

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.services import archive_old
+from mahavishnu.archive.service import archive_old
 from mahavishnu.letters.ledger import Ledger
 from tests.unit.queues import House
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.records import archive_kind
-from mahavishnu.archive.rules import RetentionRules
+from mahavishnu.archive.records import ARCHIVE_PARTITIONS, archive_kind
 from mahavishnu.archive.task_records import ARCHIVED_TASKS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
+from mahavishnu.model.retention import RetentionRules
 from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS, TASKS, TRANSITIONS
+from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.rules import return_from_error
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord

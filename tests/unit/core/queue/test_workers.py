@@ -7,7 +7,7 @@ from datetime import timedelta
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.query import Query
-from mahavishnu.stores.kinds import WORKERS
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import Worker, count_by_adapter
 from mahavishnu.workers.service import MOST_HELD, PATIENCE
 from tests.unit.queues import Gate, House, Runs, fill, letter_of, queue_of

@@ -1,0 +1,20 @@
+"""alerts.records."""
+
+from __future__ import annotations
+
+from mahavishnu.alerts.rules import Alert, later_alert
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import BLOB, TEXT, ReconcileResult
+
+ALERTS = dataclass_kind(
+    Alert,
+    name="alerts",
+    index="dlq_alerts",
+    types={
+        "title": TEXT,
+        "detail": TEXT,
+        **dict.fromkeys(("path", "taken_by", "told", "holder", "held_until", "notice_kind"), BLOB),
+    },
+    indexes=[("namespace", "phase"), ("namespace", "noticed_at")],
+    reconcile=lambda theirs, ours, now: ReconcileResult(later_alert(theirs, ours)),
+)

@@ -1,0 +1,18 @@
+"""bulk.records."""
+
+from __future__ import annotations
+
+from mahavishnu.bulk.run import BulkRun, RunPage
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import TEXT
+
+RUNS = dataclass_kind(
+    BulkRun,
+    name="runs",
+    index="dlq_runs",
+    types={"reason": TEXT, "halted_because": TEXT},
+    indexes=(("state", "due_at"), ("created_at",)),
+    due="due_at",
+)
+
+RUN_PAGES = dataclass_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))

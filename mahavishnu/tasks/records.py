@@ -1,0 +1,47 @@
+"""tasks.records."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType
+from mahavishnu.tasks.staleness_rules import StalenessWatch
+from mahavishnu.tasks.task import OldTransition, TaskRecord
+
+
+def _moved_at(task: TaskRecord) -> datetime:
+    """When it, or a step of it, was moved last."""
+    return task.transitions[-1].at if task.transitions else task.created_at
+
+
+def _entered_second(task: TaskRecord) -> int:
+    """When it came into its state, as a number that can be added up: stores find the mean of it."""
+    return int(task.state_entered_at.timestamp())
+
+
+TASKS = dataclass_kind(
+    TaskRecord,
+    name="tasks",
+    index="dlq_tasks",
+    key="task_id",
+    types={
+        "last_error": TEXT,
+        **dict.fromkeys(("max_retries", "retry_policy", "run", "handed_back", "asked", "declared"), BLOB),
+    },
+    indexes=[
+        ("namespace", "state", "state_entered_at"),
+        ("namespace", "state", "created_at"),
+        ("namespace", "created_at"),
+    ],
+    more=[
+        Field("moved_at", FieldType.DATE, _moved_at, derived=True),
+        Field("entered_second", FieldType.INTEGER, _entered_second, derived=True),
+    ],
+)
+
+TRANSITIONS = dataclass_kind(
+    OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]
+)
+
+STALENESS = dataclass_kind(StalenessWatch, name="staleness", index="dlq_staleness", key="namespace")
