@@ -132,8 +132,8 @@ def test_every_alert_explains_itself_and_has_a_runbook(name: str) -> None:
 
 
 def test_every_alert_leads_to_a_page_of_the_console() -> None:
-    pages = {f"/{link.path}" for page in pages() for link in getattr(page, "LINKS", ())}
-    assert {rule["annotations"]["console_path"] for group in GROUPS for rule in group["rules"]} <= pages
+    paths = {f"/{link.path}" for page in pages() for link in getattr(page, "LINKS", ())}
+    assert {rule["annotations"]["console_path"] for group in GROUPS for rule in group["rules"]} <= paths
 
 
 def test_every_runbook_is_of_an_alert_and_names_commands_that_there_are() -> None:

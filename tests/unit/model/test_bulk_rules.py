@@ -18,7 +18,7 @@ from mahavishnu.bulk.rules import Finish, Halt, MoveSlice, NextStep, WaitUntil
 from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunCounts, RunItem, RunLease, RunState
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.json_value import EMPTY
-from mahavishnu.model.work import ItemOutcome
+from mahavishnu.model.work import ItemOutcome, outcome_mark, outcomes_after
 from mahavishnu.testing import make_letter
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -171,8 +171,8 @@ OUTCOMES: list[tuple[ItemOutcome | None, ItemOutcome, ItemOutcome]] = [
 
 @pytest.mark.parametrize(("before", "happens", "after"), OUTCOMES)
 def test_what_became_of_a_letter(before: ItemOutcome | None, happens: ItemOutcome, after: ItemOutcome) -> None:
-    marks = tuple(bulk_run.outcome_mark(run_id, before) for run_id in ("r", "s"))
-    letter = make_letter(run_outcomes=bulk_run.outcomes_after(marks, happens))
+    marks = tuple(outcome_mark(run_id, before) for run_id in ("r", "s"))
+    letter = make_letter(run_outcomes=outcomes_after(marks, happens))
     assert [bulk_run.outcome_for(letter, run_id) for run_id in ("r", "s", "t")] == [after, after, None]
 
 
