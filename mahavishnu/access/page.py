@@ -6,7 +6,6 @@ import logging
 import secrets
 from dataclasses import astuple, dataclass
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field
 from starlette.exceptions import HTTPException
@@ -14,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.access.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
-from mahavishnu.access.sessions import Session, Sessions, remove_cookie, set_cookie
+from mahavishnu.access.sessions import Sessions, remove_cookie, set_cookie
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import OwnQueue
+from mahavishnu.http.auth import OwnQueue, Session, local_target
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import StoreError
 
@@ -99,23 +98,6 @@ async def logout(request: Request, dlq: OwnQueue) -> Response:
     response = console_of(request).go(request, target)
     remove_cookie(response, request.url.scheme)
     return response
-
-
-def local_target(given: str) -> str:
-    """Where to go after a login: a page of this console, and never another site.
-
-    >>> local_target("/letters?q=adapter:orders"), local_target("https://evil.example/"), local_target("//evil")
-    ('/letters?q=adapter:orders', '/', '/')
-    >>> local_target("/login?next=/login"), local_target("/\\\\evil")
-    ('/', '/')
-    """
-    try:
-        parts = urlsplit(given)
-    except ValueError:
-        return "/"
-    plain = given.isprintable() and "\\" not in given and given.startswith("/") and not given.startswith("//")
-    local = plain and not parts.scheme and not parts.netloc and parts.path.split("/")[1] not in ("login", "logout")
-    return given if local else "/"
 
 
 async def audit_session(dlq: LetterQueue, action: str, session: Session, **more: str) -> None:

@@ -20,7 +20,7 @@ from mahavishnu.http.auth import Actor
 from mahavishnu.model.clock import Clock
 
 if TYPE_CHECKING:
-    from mahavishnu.access.sessions import Session
+    from mahavishnu.http.auth import Session
     from mahavishnu.http.proxies import RoleMap
 
 log = logging.getLogger(__name__)

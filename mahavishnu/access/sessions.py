@@ -12,7 +12,6 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,32 +20,15 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from mahavishnu.access.provider_logins import ProviderLogins
-from mahavishnu.http.auth import Access, Actor, form_value, is_from_other_site, mark_of
+from mahavishnu.http.auth import Access, Actor, Session, form_value, is_from_other_site, mark_of
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.http.auth import LIFETIME
 
-LIFETIME = timedelta(hours=12)
 FORM_FIELD, FORM_HEADER = "form_token", "x-form-token"
 SHORTEST_KEY = 32  # characters
 _NAME = "mahavishnu_session"
 _MOST_ENDED = 10_000  # sessions that somebody ended, which are remembered until their cookies are worth nothing anyway
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Somebody who has logged in with a browser. `form_token` is in every form that this session is shown."""
-
-    id: str
-    actor: Actor
-    until: datetime
-    form_token: str
-    by_proxy: bool = False  #: it is the proxy's: no logout here ends it
-    by_provider: bool = False  #: the provider of logins is asked for it again
-
-    @property
-    def begun(self) -> datetime:
-        """When somebody logged in."""
-        return self.until - LIFETIME
 
 
 class Sessions:

@@ -18,12 +18,12 @@ from mahavishnu.alerts.rules import Alert, AlertPhase, AlertRules, RuleReport
 from mahavishnu.alerts.service import Alerts
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.frame import Link, Number
+from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.rules import GroupView
 from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
-from mahavishnu.monitoring.page import read_or_none
 
 # ----------------------------------------------------------------------------------------------------
 # The runbooks: what each alert means, where to look, and what to do, in the words of the documentation.

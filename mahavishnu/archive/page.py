@@ -21,6 +21,7 @@ from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_day, read_form
 from mahavishnu.console.frame import Link, Said
+from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
@@ -29,7 +30,6 @@ from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
-from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.tasks.task import OPEN, TaskState
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]

@@ -24,8 +24,8 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.work import task_of
 from mahavishnu.stores.base import Collection, Cursor, home_of, is_same_version, pages
-from mahavishnu.tasks.letters import task_of
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition

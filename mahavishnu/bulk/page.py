@@ -24,17 +24,16 @@ from mahavishnu.bulk.rules import (
     percent_to_resume_with,
     waves_of,
 )
-from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, RunItem
-from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
+from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, RunItem, RunState
+from mahavishnu.bulk.selection import STOP_PERCENT, Fix, read_pace
 from mahavishnu.bulk.service import BulkRuns, RunItems
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
-from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.groups.page import Fix
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
@@ -46,9 +45,9 @@ from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
 from mahavishnu.model.work import ItemOutcome
-from mahavishnu.monitoring.page import read_or_none, read_runs
 from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.page import MOST_RUNS_READ
 
 # ----------------------------------------------------------------------------------------------------
 # Why letters failed again: their last failures, told by cause, and compared with their first ones.
@@ -366,7 +365,6 @@ def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
     return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
 
 
-LINKS = (Link("runs", "Runs", "Now", 4, first=True, key="r", number=NumberIn(read_runs, count_runs)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,3 +393,14 @@ async def runs_page(request: Request, dlq: OwnQueue, actor: Viewer, params: Anno
 
     found = await console_of(request).share(request, chosen, "runs", read, params.model_dump_json())
     return await show(request, "runs.html", found.value, recent=found)
+
+
+_UNDER_WAY = (*ACTIVE, RunState.PAUSED, RunState.HALTED)
+
+
+async def read_runs(dlq: LetterQueue) -> Page[BulkRun] | None:
+    """Read the bulk runs that are not over for the start page and the navigation."""
+    return await read_or_none(dlq.service(BulkRuns).list(_UNDER_WAY, limit=MOST_RUNS_READ))
+
+
+LINKS = (Link("runs", "Runs", "Now", 4, first=True, key="r", number=NumberIn(read_runs, count_runs)),)

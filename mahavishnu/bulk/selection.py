@@ -161,3 +161,18 @@ def read_pace(form: Form) -> tuple[Sequence[int] | None, float | None, float | N
         return waves or None, None if stop is None else float(stop), None if pace is None else float(pace)
     except ValueError:
         raise InvalidInput("waves are whole numbers with commas between them; percent and pace are numbers") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A fix as somebody has written it so far, and what it would do."""
+
+    rows: Sequence[tuple[str, str]] = ()
+    create: bool = False
+    ramp: str = "1, 5"
+    stop_percent: str = str(STOP_PERCENT)
+    max_per_second: str = ""
+    reason: str = ""
+    before: str = ""  #: letters that were written later are not meant
+    preview: RunPreview | None = None
+    problem: str | None = None

@@ -17,7 +17,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, failure_of, is_light
 from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.plugin_guard import call_in_thread
-from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, Context, Verdict, category
+from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, STALE, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
     LEASE_RAN_OUT,
@@ -27,7 +27,6 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     fast_constructor,
 )
-from mahavishnu.tasks.staleness_rules import STALE
 
 T = TypeVar("T")
 BY_CALLER = "caller"

@@ -133,3 +133,6 @@ def _tags(tags: object) -> tuple[str, ...]:
     if isinstance(tags, list | set | frozenset | tuple) and all(isinstance(tag, str) for tag in tags):
         return tuple(tags)
     raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")
+
+
+STALE = "stale:"  # begins the fingerprints of what went stale

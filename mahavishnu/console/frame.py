@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,47 +10,15 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from mahavishnu.access.sessions import Session
-from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.console.recent_reads import Recent
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.groups.rules import GroupView
-from mahavishnu.http.auth import ANONYMOUS, Actor, Role
+from mahavishnu.http.auth import ANONYMOUS, Actor, Role, Session
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health
 
 # ----------------------------------------------------------------------------------------------------
 # A first fix, shown step by step to people who see the console for the first time.
-
-
-@dataclass(frozen=True, slots=True)
-class FirstFix:
-    """A cause that is known beforehand, by words of its title, and the change of the task that mends it."""
-
-    cause: str
-    path: str
-    value: str  #: as JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Guide:
-    """How far somebody is with a first fix. `group` is None when no letter of the cause is open any more."""
-
-    fix: FirstFix
-    group: GroupView | None
-    run: BulkRun | None
-
-    @property
-    def halted(self) -> bool:
-        """Whether the change that was tried was not the right one."""
-        return self.run is not None and self.run.state is RunState.HALTED
-
-
-def guide_to(fix: FirstFix, groups: Iterable[GroupView], runs: Sequence[BulkRun]) -> Guide:
-    """How far this fix is, as the open groups and the runs under way tell, of which the newest comes first."""
-    group = next((each for each in groups if each.count and fix.cause in (each.title or "")), None)
-    return Guide(fix, group, runs[0] if runs and group is not None else None)
 
 
 # ----------------------------------------------------------------------------------------------------

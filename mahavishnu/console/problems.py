@@ -10,10 +10,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.access.page import local_target
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import local_path, root_from
-from mahavishnu.http.auth import wants_page
+from mahavishnu.http.auth import local_target, wants_page
 from mahavishnu.http.errors import MEDIA_TYPE
 from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, guard
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mahavishnu.http.auth import NOBODY, Role
 from mahavishnu.http.middleware import App, Message, Receive, Scope, Send
 from mahavishnu.model.clock import Clock, SystemClock
+from mahavishnu.model.errors import MahavishnuError
 
 R = TypeVar("R")
 D = TypeVar("D")
@@ -174,3 +175,11 @@ def _pause(kept: Recent[Any], least: float) -> float:
 def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
+
+
+async def read_or_none(read: Awaitable[R]) -> R | None:
+    """What a read finds; None if it cannot be told: one part of a page that fails must not take the others along."""
+    try:
+        return await read
+    except MahavishnuError:
+        return None

@@ -24,7 +24,7 @@ from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
-from mahavishnu.queues.definitions import DeclaredQueues
+from mahavishnu.settings.declared_queues import DeclaredQueues
 from mahavishnu.settings.local_files import describe_file, other_local_files
 from mahavishnu.settings.schema import is_opensearch
 from mahavishnu.stores.base import Store

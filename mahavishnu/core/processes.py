@@ -20,19 +20,19 @@ from mahavishnu.capture.adapters import close_threads
 from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
-from mahavishnu.core.access import access_of, provider_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.exposition import LogFormat, configure_logging
 from mahavishnu.monitoring.probes import probes_of
+from mahavishnu.settings.access import access_of, provider_of
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from mahavishnu.console.frame import FirstFix
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+    from mahavishnu.monitoring.page import FirstFix
 
 _MOMENT = 0.5  # seconds for threads that have nothing left to do
 
@@ -60,8 +60,9 @@ def serve(
     log_format: Format = None,
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully; with an app SIGHUP reads the settings again."""
-    from mahavishnu.core.wiring import chain_from, queue_from
+    from mahavishnu.core.wiring import queue_from
     from mahavishnu.settings.local_files import describe_file, other_local_files
+    from mahavishnu.settings.wiring import chain_from
 
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")

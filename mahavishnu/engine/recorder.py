@@ -14,11 +14,10 @@ from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.model.work import same_work, with_types_of
+from mahavishnu.model.work import note_other_failure, same_work, with_types_of
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.retained import find_place, keep_former
-from mahavishnu.tasks.letters import note_other_failure
 
 _AT_THE_LIMIT_SECONDS = 0.25  # how old a count may be that refuses a letter
 _MOST_CAPACITIES = 100  # of other namespaces that are remembered

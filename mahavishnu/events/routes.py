@@ -40,7 +40,8 @@ from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import Page
 
 if TYPE_CHECKING:
-    from mahavishnu.access.sessions import Session, Sessions
+    from mahavishnu.access.sessions import Sessions
+    from mahavishnu.http.auth import Session
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -13,18 +13,17 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.bulk.preview import RunPreview
-from mahavishnu.bulk.selection import STOP_PERCENT, read_pace
+from mahavishnu.bulk.selection import Fix, read_pace
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
-from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.routes import GroupQuery
-from mahavishnu.groups.rules import RULE, Attention, GroupPage, GroupState, GroupView, attention_of
+from mahavishnu.groups.rules import RULE, Attention, GroupPage, GroupState, GroupView, Need, attention_of, rank_needs
 from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id, etag
@@ -37,7 +36,6 @@ from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuEr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
-from mahavishnu.monitoring.page import needs_of, read_groups, read_or_none
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 FormFields = Annotated[Form, Depends(read_form)]
@@ -51,21 +49,6 @@ ENDINGS: Mapping[ResolutionStatus, str] = {
     ResolutionStatus.MOVED: "moved to another queue",
 }
 router = Router(tag="group", documented=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A fix as somebody has written it so far, and what it would do."""
-
-    rows: Sequence[tuple[str, str]] = ()
-    create: bool = False
-    ramp: str = "1, 5"
-    stop_percent: str = str(STOP_PERCENT)
-    max_per_second: str = ""
-    reason: str = ""
-    before: str = ""  #: letters that were written later are not meant
-    preview: RunPreview | None = None
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +281,6 @@ def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
     return Number(page.total, least=page.degraded is not None)
 
 
-LINKS = (Link("groups", "Groups", "Now", 2, first=True, key="g", number=NumberIn(read_groups, count_needs)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +305,19 @@ async def groups_page(
         request, here, "groups", lambda: here.service(Groups).list(**params.arguments()), params.model_dump_json()
     )
     return await show(request, "groups.html", GroupsView(found.value, params), recent=found)
+
+
+MOST_RANKED = 200  # groups that are looked at, those with most letters
+
+
+async def read_groups(dlq: LetterQueue) -> GroupPage | None:
+    """The groups with most letters, for the start page and the navigation."""
+    return await read_or_none(dlq.service(Groups).list(limit=MOST_RANKED))
+
+
+def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
+    """The groups that are not done with, as they were when they were read, those first that need somebody."""
+    return rank_needs(groups.value.items, groups.at) if groups.value else ()
+
+
+LINKS = (Link("groups", "Groups", "Now", 2, first=True, key="g", number=NumberIn(read_groups, count_needs)),)

@@ -7,10 +7,11 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -21,6 +22,7 @@ from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
+from datetime import (timedelta)
 
 if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
@@ -332,3 +334,39 @@ def acting_name(actor: Actor, named: str | None) -> str:
     if not named or named == actor.name:
         return actor.name
     return named if actor.name == ANONYMOUS else f"{named} (token of {actor.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has logged in with a browser. `form_token` is in every form that this session is shown."""
+
+    id: str
+    actor: Actor
+    until: datetime
+    form_token: str
+    by_proxy: bool = False  #: it is the proxy's: no logout here ends it
+    by_provider: bool = False  #: the provider of logins is asked for it again
+
+    @property
+    def begun(self) -> datetime:
+        """When somebody logged in."""
+        return self.until - LIFETIME
+
+
+def local_target(given: str) -> str:
+    """Where to go after a login: a page of this console, and never another site.
+
+    >>> local_target("/letters?q=adapter:orders"), local_target("https://evil.example/"), local_target("//evil")
+    ('/letters?q=adapter:orders', '/', '/')
+    >>> local_target("/login?next=/login"), local_target("/\\\\evil")
+    ('/', '/')
+    """
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        return "/"
+    plain = given.isprintable() and "\\" not in given and given.startswith("/") and not given.startswith("//")
+    local = plain and not parts.scheme and not parts.netloc and parts.path.split("/")[1] not in ("login", "logout")
+    return given if local else "/"
+
+LIFETIME = timedelta(hours=12)

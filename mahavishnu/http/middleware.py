@@ -41,7 +41,8 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
-    from mahavishnu.access.sessions import Session, Sessions
+    from mahavishnu.access.sessions import Sessions
+    from mahavishnu.http.auth import Session
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -306,7 +306,8 @@ def assess_again(
     json: bool,
 ) -> None:
     """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
-    from mahavishnu.core.wiring import chain_from, queue_from
+    from mahavishnu.core.wiring import queue_from
+    from mahavishnu.settings.wiring import chain_from
 
     to = session_of(context)
     if to.server:

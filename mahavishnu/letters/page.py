@@ -20,6 +20,7 @@ from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form, read_json
 from mahavishnu.console.frame import Link, Number, Said, letter_path, letter_query
+from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.middleware import namespace_prefix
@@ -44,7 +45,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
-from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.search.requests import as_query
 from mahavishnu.search.rules import SavedView
 from mahavishnu.search.service import LetterCount, NamespaceCount, Search

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.letters.numbers import ACTIVE
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Is, Query, Sort, filter_query, require_query
 from mahavishnu.model.work import original_task_id
-from mahavishnu.monitoring.statistics import ACTIVE
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, Page, get_one, scan
 from mahavishnu.stores.retained import Revision
 

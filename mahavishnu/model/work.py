@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from mahavishnu.model.clock import add_time
 from mahavishnu.model.ids import derived_task_id, document_key, entry_instant, is_dated_by
@@ -263,3 +264,38 @@ def outcomes_after_redrive(marks: tuple[str, ...], *, sent: bool) -> tuple[str, 
     ended = {_OPEN: ItemOutcome.CLOSED if sent else _OPEN, ItemOutcome.FAILED_AGAIN: _FAILED_BEFORE}
     pairs = [mark.partition(" ") for mark in marks]
     return tuple([f"{ended.get(known, known)} {run_id}" for known, _, run_id in pairs])
+
+
+LIFECYCLE = "lifecycle"  # in the metadata of a letter: the task that it is of, as it was then
+
+_OTHERS, _LATEST = "other_failures", "failed_too"  # in that: failures of other runs of the work, the task of the last
+
+
+def task_of(letter: DeadLetter) -> str | None:
+    """The id of the lifecycle task that the letter is of; None if it is of none."""
+    return _text(_known(letter), "task_id")
+
+
+def _known(letter: DeadLetter) -> dict[str, Any]:
+    known = None if letter.source.state is None else letter.labels.member(LIFECYCLE)
+    return known if isinstance(known, dict) else {}
+
+
+def _text(known: dict[str, Any], name: str) -> str | None:
+    found = known.get(name)
+    return found if isinstance(found, str) and found else None
+
+
+def note_other_failure(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
+    """The open letter, with the task of a failure that it takes in, if that is not its own task."""
+    own, other = task_of(letter), task_of(fresh)
+    if own is None or own == other:
+        return letter
+    known = _known(letter)
+    noted = {**known, _OTHERS: _other_failures(known) + 1, _LATEST: other}
+    return evolve(letter, labels=Json.of({**letter.labels.value, LIFECYCLE: noted}))
+
+
+def _other_failures(known: dict[str, Any]) -> int:
+    count = known.get(_OTHERS)
+    return count if type(count) is int and count > 0 else 0

@@ -15,8 +15,8 @@ from mahavishnu.archive.partitions import ArchivePlaces, require_home
 from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
+from mahavishnu.letters.numbers import ReasonLines, count_by_reason
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort
-from mahavishnu.monitoring.statistics import ReasonLines, count_by_reason
 from mahavishnu.stores.base import Cell, Tally
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState

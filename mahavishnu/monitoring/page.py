@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -11,33 +11,30 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.bulk.run import ACTIVE, BulkRun, RunState
-from mahavishnu.bulk.service import BulkRuns
+from mahavishnu.bulk.page import read_runs
+from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.frame import Guide, Link, guide_to
-from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.frame import Link
+from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.groups.rules import Attention, GroupPage, Need, rank_needs
-from mahavishnu.groups.service import Groups
+from mahavishnu.groups.page import needs_of, read_groups
+from mahavishnu.groups.rules import Attention, GroupPage, GroupView, Need
 from mahavishnu.http.routing import Router
-from mahavishnu.model.errors import MahavishnuError, NoSuchQueue
+from mahavishnu.model.errors import NoSuchQueue
 from mahavishnu.monitoring.statistics import Trend, Trends
 from mahavishnu.queues.rules import QueueKind
 from mahavishnu.queues.service import NamedQueues
-from mahavishnu.stores.base import Page
-from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.page import read_stale
 from mahavishnu.tasks.staleness_rules import StaleRow
-from mahavishnu.workers.service import WorkerList, WorkerReport, Workers
+from mahavishnu.workers.page import read_workers
+from mahavishnu.workers.service import WorkerReport
 
 LINKS = (Link("", "Overview", "Now", 1, first=True, key="o"),)
 router = Router(tag="overview", documented=False)  # its path is that of the start page, which decides who gets it
 T = TypeVar("T")
-MOST_RANKED = 200  # groups that are looked at, those with most letters
 MOST_NEEDS, MOST_STALE, MOST_RUNS, MOST_QUEUES = 8, 5, 3, 5
 MOST_COUNTED = 20  # queues whose items are counted
-MOST_STALE_READ, MOST_RUNS_READ = 100, 200  # for the navigation, which counts them
-_UNDER_WAY = (*ACTIVE, RunState.PAUSED, RunState.HALTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,45 +139,12 @@ async def show_overview(request: Request, dlq: LetterQueue) -> Response:
     return await show(request, "overview.html", view, recent=recent)
 
 
-async def read_groups(dlq: LetterQueue) -> GroupPage | None:
-    """The groups with most letters, for the start page and the navigation."""
-    return await read_or_none(dlq.service(Groups).list(limit=MOST_RANKED))
-
-
-async def read_workers(dlq: LetterQueue) -> WorkerList | None:
-    """Read the workers for the start page and the navigation."""
-    return await read_or_none(dlq.service(Workers).list())
-
-
-async def read_runs(dlq: LetterQueue) -> Page[BulkRun] | None:
-    """Read the bulk runs that are not over for the start page and the navigation."""
-    return await read_or_none(dlq.service(BulkRuns).list(_UNDER_WAY, limit=MOST_RUNS_READ))
-
-
-async def read_stale(dlq: LetterQueue) -> Sequence[StaleRow] | None:
-    """Read the tasks that hang for the start page and the navigation."""
-    return await read_or_none(Lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE_READ))
-
-
-def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
-    """The groups that are not done with, as they were when they were read, those first that need somebody."""
-    return rank_needs(groups.value.items, groups.at) if groups.value else ()
-
-
 async def _read_others(dlq: LetterQueue) -> OverviewView:
     """Read what only the start page shows."""
     numbers, trend, queues = await asyncio.gather(
         read_or_none(dlq.get_statistics()), read_or_none(dlq.service(Trends).by_hour()), read_or_none(_queues(dlq))
     )
     return OverviewView(None, (), numbers, None, None, None, trend, queues)
-
-
-async def read_or_none(read: Awaitable[T]) -> T | None:
-    """What a read finds; None if it cannot be told: one part of a page that fails must not take the others along."""
-    try:
-        return await read
-    except MahavishnuError:
-        return None
 
 
 async def _queues(dlq: LetterQueue) -> QueueLines:
@@ -208,3 +172,32 @@ async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
     except NoSuchQueue:  # deleted meanwhile
         first = ()
     return replace(line, oldest=first[0].created_at if first else None)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFix:
+    """A cause that is known beforehand, by words of its title, and the change of the task that mends it."""
+
+    cause: str
+    path: str
+    value: str  #: as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """How far somebody is with a first fix. `group` is None when no letter of the cause is open any more."""
+
+    fix: FirstFix
+    group: GroupView | None
+    run: BulkRun | None
+
+    @property
+    def halted(self) -> bool:
+        """Whether the change that was tried was not the right one."""
+        return self.run is not None and self.run.state is RunState.HALTED
+
+
+def guide_to(fix: FirstFix, groups: Iterable[GroupView], runs: Sequence[BulkRun]) -> Guide:
+    """How far this fix is, as the open groups and the runs under way tell, of which the newest comes first."""
+    group = next((each for each in groups if each.count and fix.cause in (each.title or "")), None)
+    return Guide(fix, group, runs[0] if runs and group is not None else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -21,8 +21,6 @@ from mahavishnu.queues.rules import (
     require_queue_name,
     whole_options,
 )
-from mahavishnu.settings.settings import MahavishnuSettings
-from mahavishnu.settings.sources import SettingsError, queue_files
 from mahavishnu.stores.base import (
     find_pages,
     get_one,
@@ -37,40 +35,6 @@ from mahavishnu.stores.base import (
 # The queues that the settings declare, as their files say it now: an edit counts without a restart or a reload.
 
 log = logging.getLogger(__name__)
-
-
-class DeclaredQueues:
-    """Reads the files again when they have changed. One that cannot be read leaves everything as it was."""
-
-    def __init__(self, settings: Callable[[], MahavishnuSettings]) -> None:
-        self._settings = settings
-        self._known: MahavishnuSettings | None = None
-        self._queues: Mapping[str, Mapping[str, Any]] = {}
-        self._signature: tuple[Any, ...] = ()
-
-    def __call__(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is declared now; the same object while nothing has changed."""
-        settings, signature = self._settings(), self._sign()
-        if settings is not self._known:
-            self._known, self._queues, self._signature = settings, settings.queues, signature
-        elif signature != self._signature:
-            self._signature = signature
-            try:
-                self._queues = settings.load_again().queues
-            except SettingsError as problem:
-                log.error("the queues stay as they were: %s", problem)
-        return self._queues
-
-    def _sign(self) -> tuple[Any, ...]:
-        """What tells one state of the files from another."""
-        file = self._settings().file
-        found = []
-        for path in (file, *queue_files(file)):
-            try:
-                found.append((path, (state := path.stat()).st_mtime_ns, state.st_size))
-            except OSError:
-                found.append((path, 0, 0))
-        return tuple(found)
 
 
 # ----------------------------------------------------------------------------------------------------

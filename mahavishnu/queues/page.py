@@ -14,6 +14,7 @@ from starlette.responses import Response
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, Said
+from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
@@ -21,7 +22,6 @@ from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
-from mahavishnu.monitoring.page import read_or_none
 from mahavishnu.queues.items import ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.service import NamedQueues

@@ -16,11 +16,11 @@ from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.ledger import Ledger
+from mahavishnu.letters.numbers import count_letters, statistics
 from mahavishnu.model.durations import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.namespaces import items_namespace
 from mahavishnu.model.query import Query, filter_query
-from mahavishnu.monitoring.statistics import count_letters, statistics
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.classify.plugins import PluginInfo
     from mahavishnu.classify.verdict import Verdict
-    from mahavishnu.core.config import MahavishnuSettings
+    from mahavishnu.settings.settings import MahavishnuSettings
 
 DISABLED = "disabled_plugins"
 # What a plugin is shown to see whether it answers: an exception, and a text.
@@ -78,7 +78,7 @@ def show_settings(
 
 def check_settings(context: typer.Context, json: AsJson = False) -> None:
     """Check the settings: what keeps a program from starting, and what may surprise later. Opens nothing."""
-    from mahavishnu.core.config import check
+    from mahavishnu.settings.problems import check
 
     report = check(session_of(context).settings_file)
     if report.settings is not None:
@@ -107,7 +107,7 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
 def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
     """What `serve` or a worker would refuse of them."""
     from mahavishnu.classify.yaml_rules import YamlRules
-    from mahavishnu.core.access import access_of
+    from mahavishnu.settings.access import access_of
 
     origins = settings.origins()
     rules = settings.classifier_rules
@@ -202,7 +202,7 @@ def yaml_scalar(text: str) -> str:
 
 
 def _chain(context: typer.Context) -> Chain:
-    from mahavishnu.core.wiring import chain_from
+    from mahavishnu.settings.wiring import chain_from
 
     return chain_from(session_of(context).settings)
 
@@ -252,7 +252,7 @@ def classify(
 ) -> None:
     """Say what kind of failure an error is, and how it would be retried."""
     from mahavishnu.classify.verdict import Context
-    from mahavishnu.core.wiring import chain_from
+    from mahavishnu.settings.wiring import chain_from
 
     settings = session_of(context).settings
     given = sys.stdin.read() if error == STDIN else error

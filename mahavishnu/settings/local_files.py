@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.settings.schema import state_directory
 from mahavishnu.stores.urls import sqlite_path
 

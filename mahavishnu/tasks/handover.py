@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.exceptions import failure_of
-from mahavishnu.classify.verdict import Verdict
+from mahavishnu.classify.verdict import STALE, Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import scan_readable
@@ -35,11 +35,11 @@ from mahavishnu.model.letter_parts import (
     SourceKind,
 )
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.work import LIFECYCLE, task_of
 from mahavishnu.stores.base import Collection, get_one, update_with_retry
 from mahavishnu.stores.kind import T
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import (
-    LIFECYCLE,
     came_back_by,
     follow_requeue,
     has_done,
@@ -47,11 +47,10 @@ from mahavishnu.tasks.letters import (
     is_sent_back,
     letter_ids_of,
     snapshot_of,
-    task_of,
     tasks_of,
 )
 from mahavishnu.tasks.rules import ReasonRules
-from mahavishnu.tasks.staleness_rules import DETECTOR, STALE, stale_fingerprint, stale_labels, stale_snapshot
+from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_labels, stale_snapshot
 from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
 
 if TYPE_CHECKING:

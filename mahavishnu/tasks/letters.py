@@ -11,15 +11,12 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
-from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, evolve
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
+from mahavishnu.model.work import _LATEST, _known, _other_failures, _text
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.task import TaskRecord, TaskState, task_id_of
 from mahavishnu.tasks.task import evolve as evolve_task
-
-LIFECYCLE = "lifecycle"  # in the metadata of a letter: the task that it is of, as it was then
-_OTHERS, _LATEST = "other_failures", "failed_too"  # in that: failures of other runs of the work, the task of the last
 
 
 def snapshot_of(task: TaskRecord) -> dict[str, Any]:
@@ -59,21 +56,6 @@ def letter_ids_of(task: TaskRecord) -> tuple[str, str]:
     return work_id, derived_task_id(work_id, task.context.digest)
 
 
-def task_of(letter: DeadLetter) -> str | None:
-    """The id of the lifecycle task that the letter is of; None if it is of none."""
-    return _text(_known(letter), "task_id")
-
-
-def _known(letter: DeadLetter) -> dict[str, Any]:
-    known = None if letter.source.state is None else letter.labels.member(LIFECYCLE)
-    return known if isinstance(known, dict) else {}
-
-
-def _text(known: dict[str, Any], name: str) -> str | None:
-    found = known.get(name)
-    return found if isinstance(found, str) and found else None
-
-
 def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
     """The ids of the lifecycle tasks with which a run of the letter can go on: its own, then one that failed too."""
     known = _known(letter)
@@ -84,21 +66,6 @@ def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
 def new_task_id(letter: DeadLetter) -> str:
     """The id of the task that begins the letter's work anew: the same until that is asked for once more."""
     return task_id_of(f"{letter.entry_id}/{_times_asked(letter)}")
-
-
-def note_other_failure(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
-    """The open letter, with the task of a failure that it takes in, if that is not its own task."""
-    own, other = task_of(letter), task_of(fresh)
-    if own is None or own == other:
-        return letter
-    known = _known(letter)
-    noted = {**known, _OTHERS: _other_failures(known) + 1, _LATEST: other}
-    return evolve(letter, labels=Json.of({**letter.labels.value, LIFECYCLE: noted}))
-
-
-def _other_failures(known: dict[str, Any]) -> int:
-    count = known.get(_OTHERS)
-    return count if type(count) is int and count > 0 else 0
 
 
 def _times_asked(letter: DeadLetter) -> int:

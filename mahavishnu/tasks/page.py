@@ -14,13 +14,13 @@ from starlette.responses import Response
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
-from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.console.words import plural
+from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
-from mahavishnu.monitoring.page import MOST_STALE_READ, read_or_none, read_stale
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
@@ -37,7 +37,6 @@ def count_stale(stale: Recent[Sequence[StaleRow] | None]) -> Number | None:
     return Number(len(found), wanted=True, least=len(found) >= MOST_STALE_READ) if found else None
 
 
-LINKS = (Link("tasks", "Tasks", "Where", 7, key="t", number=NumberIn(read_stale, count_stale)),)
 
 
 class TaskPageQuery(NamespacePageQuery):
@@ -145,3 +144,14 @@ async def move(request: Request, dlq: PageQueue, actor: Operator, task_id: str, 
     return console_of(request).go(
         request, f"tasks/{quote(decode_id(task_id), safe='')}", Said(text, path=path, path_name="See the letter")
     )
+
+
+MOST_STALE_READ, MOST_RUNS_READ = 100, 200  # for the navigation, which counts them
+
+
+async def read_stale(dlq: LetterQueue) -> Sequence[StaleRow] | None:
+    """Read the tasks that hang for the start page and the navigation."""
+    return await read_or_none(Lifecycle(dlq.context).detect_and_transition_stale_tasks(True, MOST_STALE_READ))
+
+
+LINKS = (Link("tasks", "Tasks", "Where", 7, key="t", number=NumberIn(read_stale, count_stale)),)

@@ -29,9 +29,10 @@ from mahavishnu.model.errors import (
     StoreError,
 )
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.work import LIFECYCLE
 from mahavishnu.stores.base import write_one
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import LIFECYCLE, snapshot_of
+from mahavishnu.tasks.letters import snapshot_of
 from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
 from mahavishnu.values.arguments import ResultForm
 from mahavishnu.values.payload import redact

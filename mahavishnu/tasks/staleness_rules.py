@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypedDict
 
+from mahavishnu.classify.verdict import STALE
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import DlqReason, Version
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
@@ -64,7 +65,6 @@ class SignWatch:
 
 # ----------------------------------------------------------------------------------------------------
 
-STALE = "stale:"  # begins the fingerprints of what went stale
 DETECTOR = "automatic_staleness_detection"
 MINUTE = timedelta(minutes=1)
 KEPT_PAUSES = 20

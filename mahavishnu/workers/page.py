@@ -11,11 +11,10 @@ from starlette.responses import Response
 
 from mahavishnu.console.console import PageQueue, console_of, show
 from mahavishnu.console.frame import Link, Number, NumberIn
-from mahavishnu.console.recent_reads import Recent
+from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Viewer
 from mahavishnu.http.routing import Router
-from mahavishnu.monitoring.page import read_or_none, read_workers
 from mahavishnu.workers.rules import WaitingLetters
 from mahavishnu.workers.service import WorkerList, Workers
 
@@ -30,7 +29,6 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
     return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
 
 
-LINKS = (Link("workers", "Workers", "Where", 8, key="w", number=NumberIn(read_workers, count_workers)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +58,11 @@ async def _read(dlq: LetterQueue) -> WorkersView:
     return WorkersView(
         *await asyncio.gather(read_or_none(dlq.service(Workers).list()), read_or_none(dlq.service(Workers).waiting()))
     )
+
+
+async def read_workers(dlq: LetterQueue) -> WorkerList | None:
+    """Read the workers for the start page and the navigation."""
+    return await read_or_none(dlq.service(Workers).list())
+
+
+LINKS = (Link("workers", "Workers", "Where", 8, key="w", number=NumberIn(read_workers, count_workers)),)

@@ -15,9 +15,9 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.letters import without_deleted
 from mahavishnu.letters.ledger import WITH_NUMBERS
+from mahavishnu.letters.numbers import BY_REASON
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
-from mahavishnu.monitoring.statistics import BY_REASON
 from mahavishnu.queues.intake import QueueLetters
 from mahavishnu.stores.base import Buckets, scan
 from mahavishnu.stores.kind import LONGEST_TERM, Kind

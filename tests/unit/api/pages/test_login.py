@@ -8,7 +8,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from mahavishnu.access.sessions import LIFETIME, Sessions
+from mahavishnu.access.sessions import Sessions
+from mahavishnu.http.auth import LIFETIME
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from mahavishnu.access.sessions import LIFETIME
+from mahavishnu.http.auth import LIFETIME
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events.routes import (

@@ -18,7 +18,6 @@ from mahavishnu.access.oidc import ProviderRules
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.classify.plugins import PluginState
 from mahavishnu.core import wiring
-from mahavishnu.core.access import access_of, provider_of
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.processes import api_of, log_format_of, open_listener
@@ -32,6 +31,7 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.monitoring.probes import probes_of
+from mahavishnu.settings.access import access_of, provider_of
 from mahavishnu.settings.schema import fields
 from mahavishnu.settings.sections import LimitSettings
 from mahavishnu.stores.fallback import FallbackStore

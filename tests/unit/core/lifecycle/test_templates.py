@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from mahavishnu.core.wiring import rules_from
+from mahavishnu.settings.wiring import rules_from
 from mahavishnu.tasks.staleness import TemplateFiles
 from mahavishnu.tasks.staleness_rules import StalenessRules
 
