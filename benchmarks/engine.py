@@ -23,10 +23,10 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.letter_factory import LetterRequest
+from mahavishnu.values.payload import LetterRequest
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS

@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -20,10 +20,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from mahavishnu.access.provider_logins import ProviderLogins
-from mahavishnu.http.auth import Access, Actor, Session, form_value, is_from_other_site, mark_of
+from mahavishnu.http.auth import LIFETIME, Access, Actor, Session, form_value, is_from_other_site, mark_of
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.http.auth import LIFETIME
 
 FORM_FIELD, FORM_HEADER = "form_token", "x-form-token"
 SHORTEST_KEY = 32  # characters

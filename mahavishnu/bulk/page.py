@@ -365,8 +365,6 @@ def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
     return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class RunsView:
     """One page of runs, as they were asked for."""

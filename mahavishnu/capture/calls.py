@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mahavishnu.capture.adapters import (
     AdapterRegistry,
@@ -35,14 +35,10 @@ from mahavishnu.capture.functions import (
     takes_task_and_repos,
     unknown_workflow,
 )
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.capture.runner import failed_repos, failure_in_result, is_interruption
-from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.tasks.tracking import TrackedCalls
-
-if TYPE_CHECKING:
-    from mahavishnu.tasks.service import Lifecycle
 
 log = logging.getLogger(__name__)
 _NO_OPTIONS = CallOptions()
@@ -57,10 +53,10 @@ class Calls:
         adapters: AdapterRegistry,
         integration: Callable[[], DLQIntegration | None],
         only_failed_repos: Callable[[], bool],
-        lifecycle: Callable[[], Lifecycle | None],
+        track: Callable[[Calls, FunctionWorkflow], Callable[..., Any]],
     ) -> None:
         self._adapters, self._integration, self._only_failed_repos = adapters, integration, only_failed_repos
-        self._lifecycle = lifecycle
+        self._track = track
         self._workflows: dict[str, FunctionWorkflow] = {}
         self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
@@ -74,7 +70,7 @@ class Calls:
         function = self._undecorate(function)
         workflow = self.register(function, name, options)
         if options.track:
-            return TrackedCalls(self, workflow, self._lifecycle).guard()
+            return self._track(self, workflow)
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,7 +30,6 @@ from mahavishnu.classify.exceptions import cut, is_light, safe_str
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.store_session import UsedElsewhere
 from mahavishnu.engine.waiting_room import WaitingPlace
 from mahavishnu.model.errors import ENDS, MahavishnuError, StoreUnavailable
@@ -38,7 +37,7 @@ from mahavishnu.model.events import letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
-from mahavishnu.values.payload import redact
+from mahavishnu.values.payload import LetterRequest, redact
 
 # ----------------------------------------------------------------------------------------------------
 # A failure on its way through the steps of a capture, and what became of it.

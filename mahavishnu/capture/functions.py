@@ -18,7 +18,6 @@ from mahavishnu.capture.adapters import Adapter, AdapterRegistry, PythonAdapter,
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.classify.verdict import policy
 from mahavishnu.engine.context import Workflow
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key, new_task_id
 from mahavishnu.model.json_value import EMPTY
@@ -27,7 +26,7 @@ from mahavishnu.model.letter_parts import RetryPolicy
 from mahavishnu.values.arguments import Signature
 from mahavishnu.values.hints import can_be_made, local_names
 from mahavishnu.values.kinds import ValueKind
-from mahavishnu.values.payload import WriteValues, restore_arguments, take_snapshot
+from mahavishnu.values.payload import LetterRequest, WriteValues, restore_arguments, take_snapshot
 from mahavishnu.values.typed_json import find_lost, read
 
 _TASK_FORM = ("task", "repos")

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from mahavishnu.capture.dependencies import refuse_circle
 from mahavishnu.classify.assess import Assessor, context_for
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.recorder import CaptureKind, CaptureResult
 from mahavishnu.model.backoff import BUILT_IN
 from mahavishnu.model.errors import QueueFull
@@ -17,6 +16,7 @@ from mahavishnu.model.json_value import texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.stores.base import Result
+from mahavishnu.values.payload import LetterRequest
 
 log = logging.getLogger(__name__)
 _EVENTS = {

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console import words
-from mahavishnu.console.frame import Frame, Link, Number, NumberIn, Said, local_path, root_from
+from mahavishnu.console.frame import FirstFix, Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.console.layout import Layout
 from mahavishnu.console.recent_reads import LASTS, Recent, RecentReads
 from mahavishnu.console.static import static_url
@@ -32,7 +32,6 @@ from mahavishnu.http.auth import NOBODY, Actor, Role, audience_of, get_own_queue
 from mahavishnu.http.routing import Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.monitoring.page import FirstFix
 from mahavishnu.stores.base import Health
 
 R = TypeVar("R")

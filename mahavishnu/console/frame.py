@@ -162,3 +162,12 @@ def root_from(path: str) -> str:
     ('./', './', '../')
     """
     return "../" * (path.count("/") - 1) or "./"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFix:
+    """A cause that is known beforehand, by words of its title, and the change of the task that mends it."""
+
+    cause: str
+    path: str
+    value: str  #: as JSON

@@ -18,7 +18,7 @@ from mahavishnu.access.provider_logins import ProviderLogins
 from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.console.console import Console
-from mahavishnu.console.frame import Link
+from mahavishnu.console.frame import FirstFix, Link
 from mahavishnu.console.problems import ProblemPages
 from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -32,7 +32,7 @@ from mahavishnu.http.routing import API, Router
 from mahavishnu.http.schemas import RequestModel, ResponseModel
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring import routes as health
-from mahavishnu.monitoring.page import FirstFix, show_overview
+from mahavishnu.monitoring.page import show_overview
 
 if TYPE_CHECKING:
     from mahavishnu.settings.settings import Setting

@@ -12,11 +12,13 @@ from mahavishnu.capture.adapters import Adapter, AdapterRegistry, current_attemp
 from mahavishnu.capture.calls import Calls, CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.functions import CallOptions, Key, OnCancel, restore_task, why_unrestorable
-from mahavishnu.capture.runner import Executions, RunOrder, WorkflowResult, WorkflowRunner
+from mahavishnu.capture.integration import DLQIntegration
+from mahavishnu.capture.runner import WorkflowResult, WorkflowRunner
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings, ReloadResult
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
+from mahavishnu.core.dlq_integration import create_dlq_integration
+from mahavishnu.core.executions import Executions, RunOrder
 from mahavishnu.core.resilience import ErrorRecoveryManager
 from mahavishnu.engine.context import Workflow
 from mahavishnu.model.clock import Clock
@@ -27,8 +29,10 @@ from mahavishnu.model.letter_parts import Source
 from mahavishnu.settings.declared_queues import DeclaredQueues
 from mahavishnu.settings.local_files import describe_file, other_local_files
 from mahavishnu.settings.schema import is_opensearch
+from mahavishnu.settings.wiring import chain_from
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
+from mahavishnu.tasks.tracking import TrackedCalls
 
 if TYPE_CHECKING:
     from mahavishnu.core.sync import SyncApp
@@ -96,7 +100,7 @@ class MahavishnuApp:
         self.opensearch_integration = OpenSearchIntegration.from_settings(self.config)
         self.adapters = AdapterRegistry()
         self.runner = WorkflowRunner(self.adapters)
-        self.chain = wiring.chain_from(self.config)
+        self.chain = chain_from(self.config)
         self.error_recovery_manager = ErrorRecoveryManager(self.chain)
         self._dlq: DeadLetterQueue | None = None
         self._dlq_was_set = False
@@ -105,7 +109,9 @@ class MahavishnuApp:
             self.adapters,
             lambda: self.dlq_integration,
             lambda: self.config.retry_only_failed_repos,
-            lambda: None if self._dlq is None else self.lifecycle,
+            lambda calls, workflow: TrackedCalls(
+                calls, workflow, lambda: None if self._dlq is None else self.lifecycle
+            ).guard(),
         )
         self.config_error: str | None = None  # why the last reload was refused
         wiring.register_plugin_offers(self.chain, "adapters", self.adapters.register)
@@ -329,7 +335,7 @@ class MahavishnuApp:
         """Read the settings again and go on with them; unsound ones change nothing, and the answer says why."""
         try:
             settings = self.config.load_again()
-            self.chain.use(wiring.chain_from(settings))  # its files may be others, too
+            self.chain.use(chain_from(settings))  # its files may be others, too
         except InvalidInput as problem:
             self._note_config_error(str(problem))
             self.logger.error("the settings were not reloaded: %s", problem)

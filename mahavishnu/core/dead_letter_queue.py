@@ -15,13 +15,13 @@ from mahavishnu.core.rooms import chores, service_names, services, stored_kinds
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions, Workflow
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.services import Service
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters import reads
 from mahavishnu.letters.ledger import Ledger
+from mahavishnu.letters.numbers import ReasonLines, count_by_reason
 from mahavishnu.letters.reads import LetterList
 from mahavishnu.letters.rules import BY_RULE
 from mahavishnu.letters.service import LetterOperations
@@ -39,6 +39,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.monitoring.health import store_health
 from mahavishnu.stores.base import Health, Store, get_one
+from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.alerts.service import Alerts
@@ -327,10 +328,10 @@ class DeadLetterQueue:
         processor = self.processing.processor if self.context.is_at_home else None
         return await numbers.queue_statistics(self.context, self._ledger, processor, self.workers)
 
-    async def get_statistics_by_reason(self) -> numbers.ReasonLines:
+    async def get_statistics_by_reason(self) -> ReasonLines:
         """One line for each reason that letters were written for; its `degraded` says why numbers may be wrong."""
         await self.context.open()
-        return await numbers.count_by_reason(self.context.letters)
+        return await count_by_reason(self.context.letters)
 
     async def health(self) -> Health:
         """How the store is. Never raises."""

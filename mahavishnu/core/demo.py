@@ -294,7 +294,7 @@ async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int 
     if port is None:
         yield
         return
-    from mahavishnu.monitoring.page import FirstFix
+    from mahavishnu.console.frame import FirstFix
 
     first_fix = FirstFix(cause="unknown currency", path="currency", value='"EUR"')
     try:

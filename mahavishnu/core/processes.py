@@ -17,9 +17,9 @@ import typer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mahavishnu.capture.adapters import close_threads
-from mahavishnu.cli.apps import import_app
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
+from mahavishnu.core.apps import import_app
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.exposition import LogFormat, configure_logging
 from mahavishnu.monitoring.probes import probes_of
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+    from mahavishnu.console.frame import FirstFix
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.config import MahavishnuSettings
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-    from mahavishnu.monitoring.page import FirstFix
 
 _MOMENT = 0.5  # seconds for threads that have nothing left to do
 

@@ -23,8 +23,8 @@ from mahavishnu.tasks.task import StepRecord
 
 if TYPE_CHECKING:
     from mahavishnu.capture.calls import CaptureBlock
+    from mahavishnu.capture.integration import DLQIntegration
     from mahavishnu.core.app import MahavishnuApp
-    from mahavishnu.core.dlq_integration import DLQIntegration
     from mahavishnu.events.service import DomainEvents
     from mahavishnu.monitoring.service import Telemetry
     from mahavishnu.tasks.service import Lifecycle  # noqa: F401 - named in quotes: it is imported at first use

@@ -20,14 +20,13 @@ from mahavishnu.capture.calls import CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.closing import Closing
 from mahavishnu.capture.intake import LetterIntake
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.encryption.service import EncryptionRenewal, RenewedLot
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.context import Workflow
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.meters import MetricFamily
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.recorder import CaptureResult
@@ -37,6 +36,7 @@ from mahavishnu.groups.rules import Group, GroupPage, GroupState, GroupView
 from mahavishnu.groups.service import Groups, GroupSort
 from mahavishnu.http.replies import Replies, Reply
 from mahavishnu.letters.commonalities import GroupCommonalities, LetterContrasts
+from mahavishnu.letters.numbers import ReasonLines
 from mahavishnu.letters.reads import LetterList
 from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import EditPreview, LetterOperations
@@ -56,7 +56,7 @@ from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines
 from mahavishnu.monitoring.integrity import Integrity, UnreadableRecords
 from mahavishnu.monitoring.service import Telemetry
-from mahavishnu.monitoring.statistics import ReasonLines, Trend, Trends
+from mahavishnu.monitoring.statistics import Trend, Trends
 from mahavishnu.queues.items import ImportResult as items_ImportResult
 from mahavishnu.queues.items import ItemLease, ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition
@@ -71,6 +71,7 @@ from mahavishnu.tasks.handover import HandedOver
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.tasks.task import OldTransition, StepRecord, TaskRecord, TaskState
+from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.claims import Claim, Claims
 from mahavishnu.workers.processing import Processing
 from mahavishnu.workers.rules import WaitingLetters

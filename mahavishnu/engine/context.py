@@ -36,16 +36,13 @@ from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
-from mahavishnu.tasks.task import TaskRecord
-from mahavishnu.workers.background import WorkerWatch
-from mahavishnu.workers.misfits import Misfits
-from mahavishnu.workers.records import WORKERS
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.values.kinds import ValueKind
 
 R = TypeVar("R", bound=Rules)
+P = TypeVar("P")
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
@@ -125,8 +122,7 @@ class QueueContext:
         self.backoffs = options.backoffs
         self.owner = options.owner or f"{socket.gethostname()}-{os.getpid()}-{new_token()[:6]}"
         self.lease_watch = LeaseWatch(clock)
-        self.misfits = Misfits(clock)
-        self.worker_watch = WorkerWatch(store.collection(WORKERS), clock)
+        self._parts: dict[type[Any], Any] = {}
         self.revisions = store.collection(REVISIONS)
         self.meters = Meters()
         self.tracing = options.tracing or Tracing()
@@ -173,7 +169,7 @@ class QueueContext:
         # The queues that the settings declare, as they are now: set by an app.
         self.declared_queues: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
         # Called with how many moves a task had before, and the task, after it was written; None: nobody wants to know.
-        self.on_task_written: Callable[[int, TaskRecord], object] | None = None
+        self.on_task_written: Callable[[int, Any], object] | None = None
         self.config_error: str | None = None  # why the settings were not read again: set by an app
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
@@ -292,6 +288,14 @@ class QueueContext:
     @letter_factory.setter
     def letter_factory(self, factory: LetterFactory) -> None:
         self._letter_factory = replace(factory, namespace=self.namespace)
+
+    def part(self, kind: type[P]) -> P:
+        """Return the queue's one object of this class, which `kind.for_context(context)` makes at first use."""
+        found: P | None = self._parts.get(kind)
+        if found is None:
+            make: Callable[[QueueContext], P] = kind.for_context  # type: ignore[attr-defined]
+            found = self._parts[kind] = make(self)
+        return found
 
     def rules(self, kind: type[R]) -> R:
         """Return the rule set of this class as it is now, which is its defaults where none was set."""

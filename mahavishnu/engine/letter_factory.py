@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
-from mahavishnu.engine.tracing import TRACEPARENT
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
-from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, new_task_id
+from mahavishnu.model.ids import DEFAULT_NAMESPACE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, evolve, source_naming
 from mahavishnu.model.letter_parts import (
-    WORKFLOW_SOURCE,
     DlqReason,
     ErrorCategory,
     Failure,
     RecordedVerdict,
     RetryPolicy,
-    Source,
     fast_constructor,
 )
 from mahavishnu.model.namespaces import require_namespace
 from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
 from mahavishnu.values.masks import mask_failure, mask_text
-from mahavishnu.values.payload import NOT_JSON, Payload, WriteValues, is_secret, redact, write_payload, write_values
+from mahavishnu.values.payload import (
+    NOT_JSON,
+    LetterRequest,
+    Payload,
+    is_secret,
+    redact,
+    write_payload,
+    write_values,
+)
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
@@ -43,56 +48,6 @@ GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on,
 _new_letter = fast_constructor(DeadLetter)
 _default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reasons
-
-
-class LetterRequest(NamedTuple):
-    """What the caller says about a failure besides the failure itself. None means: as usual.
-
-    The usual namespace is the queue's own.
-    """
-
-    task_id: str
-    task: Any
-    repos: Sequence[str] = ()
-    retry_policy: str | None = None
-    max_retries: int | None = None
-    metadata: Mapping[str, Any] | None = None
-    priority: int | None = None
-    depends_on: Sequence[str] = ()
-    namespace: str | None = None
-    queue: str = DEFAULT_QUEUE
-    reason: str = DlqReason.WORKFLOW_FAILED
-    source: Source = WORKFLOW_SOURCE
-    adapter: str | None = None
-    payload_types: Json = EMPTY
-    write: WriteValues | None = None  # writes the task by the hints of its function
-    redact: tuple[str, ...] = ()  # patterns of keys whose values are masked, so that nothing retries it by itself
-    advised_policy: str | None = None  # by a strategy: it counts where the caller named none
-
-    def with_advice(self, retry_policy: str | None, max_retries: int | None) -> LetterRequest:
-        """The request with this policy and budget where the caller named none."""
-        if retry_policy is None and max_retries is None:
-            return self
-        return self._replace(
-            advised_policy=retry_policy,
-            max_retries=self.max_retries if self.max_retries is not None else max_retries,
-        )
-
-    def with_traceparent(self, traceparent: str | None) -> LetterRequest:
-        """The request with the caller's trace in its metadata, unless that says another one."""
-        metadata = {} if self.metadata is None else self.metadata
-        if traceparent is None or not isinstance(metadata, Mapping) or TRACEPARENT in metadata:
-            return self
-        return self._replace(metadata={**metadata, TRACEPARENT: traceparent})
-
-    def readable_repos(self) -> tuple[str, ...]:
-        """The repos, for those who judge the failure; none where they are no list of texts."""
-        if type(self.repos) is tuple:  # the app has looked at them
-            return self.repos
-        try:
-            return texts(self.repos, "repos")
-        except Exception:
-            return ()
 
 
 RequestOf: TypeAlias = Callable[[], LetterRequest]

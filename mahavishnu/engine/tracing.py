@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from mahavishnu.model.events import Event, EventName, log_event
+from mahavishnu.model.events import TRACEPARENT, Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER
 
 log = logging.getLogger(__name__)
-TRACEPARENT = "traceparent"  # in a letter's metadata, as W3C writes it: what the caller's span was
 _CAPTURES = frozenset({EventName.CAPTURED, EventName.MERGED, EventName.REOPENED, EventName.SKIPPED})
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from mahavishnu.bulk.commands import BulkRunOptions, start_run
+from mahavishnu.bulk.letter_commands import Create, Patch, Sets
 from mahavishnu.cli.client import Connection, path_part, task_path
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
@@ -28,7 +29,6 @@ from mahavishnu.cli.output import (
     print_table,
     when,
 )
-from mahavishnu.letters.action_commands import Create, Patch, Sets
 from mahavishnu.letters.commands import Apply, assess_again
 from mahavishnu.letters.view import ask_for, error_text, place_of, print_commonalities
 from mahavishnu.model.errors import InvalidInput

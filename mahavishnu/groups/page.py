@@ -281,8 +281,6 @@ def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
     return Number(page.total, least=page.degraded is not None)
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class GroupsView:
     """One page of groups, as they were asked for."""

@@ -7,7 +7,7 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,6 @@ from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
-from datetime import (timedelta)
 
 if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
@@ -368,5 +367,6 @@ def local_target(given: str) -> str:
     plain = given.isprintable() and "\\" not in given and given.startswith("/") and not given.startswith("//")
     local = plain and not parts.scheme and not parts.netloc and parts.path.split("/")[1] not in ("login", "logout")
     return given if local else "/"
+
 
 LIFETIME = timedelta(hours=12)

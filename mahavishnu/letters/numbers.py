@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import Any
 
 from mahavishnu.engine.letters import NamespaceRecords, VisibleLetters
-from mahavishnu.model.letter import DeadLetter
 from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, ResolutionStatus, Tallies
 from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Cell, Tally

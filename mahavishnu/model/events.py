@@ -282,3 +282,6 @@ class DomainEvent:
             "number": self.number,
             "payload": self.payload.value,
         }
+
+
+TRACEPARENT = "traceparent"  # in a letter's metadata, as W3C writes it: what the caller's span was

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from mahavishnu.bulk.page import read_runs
 from mahavishnu.bulk.run import BulkRun, RunState
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.frame import Link
+from mahavishnu.console.frame import FirstFix, Link
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
@@ -172,15 +172,6 @@ async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
     except NoSuchQueue:  # deleted meanwhile
         first = ()
     return replace(line, oldest=first[0].created_at if first else None)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstFix:
-    """A cause that is known beforehand, by words of its title, and the change of the task that mends it."""
-
-    cause: str
-    path: str
-    value: str  #: as JSON
 
 
 @dataclass(frozen=True, slots=True)

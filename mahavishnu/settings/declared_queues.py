@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.settings.sources import SettingsError, queue_files
+
+log = logging.getLogger(__name__)
 
 
 class DeclaredQueues:

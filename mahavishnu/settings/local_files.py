@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.settings.schema import state_directory
+from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.stores.urls import sqlite_path
 
 _COUNT = "SELECT count(*) FROM letters WHERE resolution_status IS NOT 'deleted'"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import random
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits
 from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.rules import Rules
+from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.tasks.templates import read_templates
 from mahavishnu.values.encryption import encryption_of
 

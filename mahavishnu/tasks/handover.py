@@ -18,7 +18,6 @@ from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.verdict import STALE, Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
@@ -52,6 +51,7 @@ from mahavishnu.tasks.letters import (
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_labels, stale_snapshot
 from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
+from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle

@@ -37,8 +37,6 @@ def count_stale(stale: Recent[Sequence[StaleRow] | None]) -> Number | None:
     return Number(len(found), wanted=True, least=len(found) >= MOST_STALE_READ) if found else None
 
 
-
-
 class TaskPageQuery(NamespacePageQuery):
     """Which tasks; empty means those that have not ended."""
 

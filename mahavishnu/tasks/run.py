@@ -19,7 +19,6 @@ from mahavishnu.capture.adapters import is_async, run_function
 from mahavishnu.capture.runner import is_interruption
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import (
     CannotRestore,
     InvalidInput,
@@ -35,7 +34,7 @@ from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import snapshot_of
 from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
 from mahavishnu.values.arguments import ResultForm
-from mahavishnu.values.payload import redact
+from mahavishnu.values.payload import LetterRequest, redact
 
 if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle

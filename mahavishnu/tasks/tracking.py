@@ -16,7 +16,6 @@ from mahavishnu.capture.adapters import is_async, live_attempt
 from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
 from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.sync_loop import current_sync_loop
 from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token
@@ -29,7 +28,7 @@ from mahavishnu.tasks.rules import sign
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
-from mahavishnu.values.payload import NOT_JSON
+from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.capture.calls import Calls

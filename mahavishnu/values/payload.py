@@ -15,11 +15,13 @@ from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, type_label, unescape
-from mahavishnu.model.letter_parts import LOST, MASK
+from mahavishnu.model.events import TRACEPARENT
+from mahavishnu.model.ids import DEFAULT_QUEUE
+from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, texts, type_label, unescape
+from mahavishnu.model.letter_parts import LOST, MASK, WORKFLOW_SOURCE, DlqReason, Source
 
 if TYPE_CHECKING:
-    from mahavishnu.engine.letter_factory import LetterRequest
+    pass
     from mahavishnu.values.arguments import WrittenValues
     from mahavishnu.values.kinds import ValueKind
 
@@ -246,3 +248,53 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
 def _json_key(key: Any) -> str:
     """A key as JSON spells it: of an enum of texts the text, whatever its `str` is."""
     return str.__str__(key) if isinstance(key, str) else str(key)
+
+
+class LetterRequest(NamedTuple):
+    """What the caller says about a failure besides the failure itself. None means: as usual.
+
+    The usual namespace is the queue's own.
+    """
+
+    task_id: str
+    task: Any
+    repos: Sequence[str] = ()
+    retry_policy: str | None = None
+    max_retries: int | None = None
+    metadata: Mapping[str, Any] | None = None
+    priority: int | None = None
+    depends_on: Sequence[str] = ()
+    namespace: str | None = None
+    queue: str = DEFAULT_QUEUE
+    reason: str = DlqReason.WORKFLOW_FAILED
+    source: Source = WORKFLOW_SOURCE
+    adapter: str | None = None
+    payload_types: Json = EMPTY
+    write: WriteValues | None = None  # writes the task by the hints of its function
+    redact: tuple[str, ...] = ()  # patterns of keys whose values are masked, so that nothing retries it by itself
+    advised_policy: str | None = None  # by a strategy: it counts where the caller named none
+
+    def with_advice(self, retry_policy: str | None, max_retries: int | None) -> LetterRequest:
+        """The request with this policy and budget where the caller named none."""
+        if retry_policy is None and max_retries is None:
+            return self
+        return self._replace(
+            advised_policy=retry_policy,
+            max_retries=self.max_retries if self.max_retries is not None else max_retries,
+        )
+
+    def with_traceparent(self, traceparent: str | None) -> LetterRequest:
+        """The request with the caller's trace in its metadata, unless that says another one."""
+        metadata = {} if self.metadata is None else self.metadata
+        if traceparent is None or not isinstance(metadata, Mapping) or TRACEPARENT in metadata:
+            return self
+        return self._replace(metadata={**metadata, TRACEPARENT: traceparent})
+
+    def readable_repos(self) -> tuple[str, ...]:
+        """The repos, for those who judge the failure; none where they are no list of texts."""
+        if type(self.repos) is tuple:  # the app has looked at them
+            return self.repos
+        try:
+            return texts(self.repos, "repos")
+        except Exception:
+            return ()

@@ -27,6 +27,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
+from mahavishnu.workers.misfits import Misfits
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
@@ -247,7 +248,7 @@ class AttemptRunner:
 
         This process remembers it first, so that it does not take it again and again.
         """
-        self._context.misfits.note(leased.letter)
+        self._context.part(Misfits).note(leased.letter)
         self._breakers.release(leased.circuit, leased.token)
         self._counts["unfit"] += 1
         log.info("letter %r is given back, nothing was run: %s", leased.key, problem)

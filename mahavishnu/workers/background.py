@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
@@ -17,6 +18,7 @@ from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.namespaces import ALL_NAMESPACES, written_namespace
 from mahavishnu.model.query import Query, Sort
 from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
 
 # ----------------------------------------------------------------------------------------------------
@@ -75,6 +77,11 @@ _LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORK
 
 class WorkerWatch:
     """Remembers since when each worker's last sign of life stands on the list, as this process saw it."""
+
+    @classmethod
+    def for_context(cls, context: QueueContext) -> WorkerWatch:
+        """Return the watch over the workers of all namespaces of a queue's store."""
+        return cls(context.store.collection(WORKERS), context.clock)
 
     def __init__(self, workers: Collection[Worker], clock: Clock) -> None:
         """`workers` are those of all namespaces."""

@@ -22,6 +22,7 @@ from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.query import AnyOf, Between, Missing, Not, Query, Sort, claim_order, letter_query
 from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
+from mahavishnu.workers.misfits import Misfits
 from mahavishnu.workers.rules import Share, run_by
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Claimer:
         shares: Callable[[], Sequence[Share]],
         queues: Sequence[str] = (),
     ) -> None:
-        self.due = DueLetters(context.letters, shares, queues, context.misfits)
+        self.due = DueLetters(context.letters, shares, queues, context.part(Misfits))
         self._context, self._leases, self._counts = context, leases, counts
 
     async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.letter import DeadLetter
 
@@ -17,6 +18,11 @@ class Misfits:
     It is told only after a claim. To look before it would be cheaper, but reading a task back runs code of the
     application, and what kills its process there has to be counted.
     """
+
+    @classmethod
+    def for_context(cls, context: QueueContext) -> Misfits:
+        """Return the misfits of a queue."""
+        return cls(context.clock)
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

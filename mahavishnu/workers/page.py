@@ -29,8 +29,6 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
     return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class WorkersView:
     """The workers, and letters that wait because none of them can run them; None for what cannot be told now."""

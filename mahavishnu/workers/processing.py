@@ -25,7 +25,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
-from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry
+from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
+from mahavishnu.workers.misfits import Misfits
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import Share, require_adapter, shares_of
@@ -66,7 +67,7 @@ class Processing:
             context.clock,
             self.adapters,
             context.namespace,
-            context.worker_watch,
+            context.part(WorkerWatch),
             lambda: context.limits.skew,
         )
         self._given_interval: float | None = None
@@ -83,7 +84,7 @@ class Processing:
             "the watch over leases", self._look_at_leases, lambda: context.limits.lease_seconds / 6
         )
         self._worker_watch = PeriodicTask(
-            "the watch over workers", context.worker_watch.look, lambda: HEARTBEAT_SECONDS
+            "the watch over workers", context.part(WorkerWatch).look, lambda: HEARTBEAT_SECONDS
         )
         self._heartbeat = PeriodicTask("the list of workers", self.workers.heartbeat, lambda: HEARTBEAT_SECONDS)
         context.session.on_new_loop(self._reset_for_loop)
@@ -118,7 +119,7 @@ class Processing:
 
     def note_adapters(self) -> None:
         """Look for letters that wait for an adapter that there is now, and tell the other workers. From any thread."""
-        self._context.misfits.clear()
+        self._context.part(Misfits).clear()
         if self._processor is not None and self._runs_in is not None:
             with suppress(RuntimeError):  # its event loop is closed
                 self._runs_in.call_soon_threadsafe(self._look_again)

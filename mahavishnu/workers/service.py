@@ -14,7 +14,7 @@ from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.workers.background import HEARTBEAT_SECONDS
+from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerWatch
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import (
     LIVES_SECONDS,
@@ -121,7 +121,7 @@ class Workers:
         """
         await self._context.open()
         now, skew = self._context.clock.now(), self._context.limits.skew
-        await self._context.worker_watch.look()
+        await self._context.part(WorkerWatch).look()
         page = await self._workers.find(Query(sort=(Sort("started_at"),), limit=_AT_ONCE))
         counts = await self._context.letters.tally(_RUNNING, ["claim_owner"])
         running = await self._context.letters.find(_RUNNING)
@@ -257,11 +257,11 @@ class Workers:
     def _is_alive(self, worker: Worker | None) -> bool | None:
         if worker is None:
             return False
-        return self._context.worker_watch.is_alive(worker, self._context.limits.skew)
+        return self._context.part(WorkerWatch).is_alive(worker, self._context.limits.skew)
 
     async def _roll(self, at_most_old: float = 0.0) -> _Roll | None:
         """The workers of all namespaces; None while the list cannot be read whole."""
-        listed = await self._context.worker_watch.look(at_most_old)
+        listed = await self._context.part(WorkerWatch).look(at_most_old)
         if listed is None:
             return None
         now, skew = self._context.clock.now(), self._context.limits.skew

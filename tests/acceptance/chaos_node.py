@@ -18,10 +18,11 @@ import sys
 from datetime import datetime, timedelta
 from typing import Any
 
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration, DLQIntegrationStrategy
+from mahavishnu.core.dlq_integration import DLQIntegrationStrategy
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.errors import MahavishnuError, StoreError
@@ -35,6 +36,7 @@ from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.templates import read_templates
 from mahavishnu.testing import Faults, FaultyStore
+from mahavishnu.values.payload import LetterRequest
 from tests.acceptance.chaos_queues import QueueActor
 from tests.bookkeeping import state_text, waiting_entry
 from tests.outages import OUTAGES

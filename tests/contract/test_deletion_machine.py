@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.letter_factory import LetterFactory, LetterRequest
+from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
@@ -39,6 +39,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.clock import START, turn
 from mahavishnu.testing.faults import CHANGES, READS, Call
+from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.claims import OUTCOMES, Claim
 from tests.bookkeeping import Diary, check, is_deleted
 from tests.outages import OUTAGES, change_fault

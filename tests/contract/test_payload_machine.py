@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease, NoSuchLetter, StoreError
@@ -33,6 +32,7 @@ from mahavishnu.stores.fallback.drain import local_copy_kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.claims import Claim
 from tests.outages import change_fault
 

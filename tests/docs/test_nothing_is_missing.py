@@ -11,10 +11,10 @@ import pytest
 from mahavishnu.alerts.service import Alerts
 from mahavishnu.archive.service import Archive
 from mahavishnu.bulk.service import BulkRuns
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.core.dlq_integration import DLQIntegration
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.groups.service import Groups

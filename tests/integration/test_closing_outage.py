@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Query
@@ -17,6 +16,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
+from mahavishnu.values.payload import LetterRequest
 from tests.unit.queues import sound
 
 PAYLOAD = {"n": 1}

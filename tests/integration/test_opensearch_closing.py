@@ -12,11 +12,11 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import LostLease
 from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_letter
+from mahavishnu.values.payload import LetterRequest
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import letter_of, sound
 

@@ -18,9 +18,9 @@ import pytest
 
 from mahavishnu.access.oidc import Attempt, ProviderProblem, ProviderRules
 from mahavishnu.access.sessions import Sessions
-from mahavishnu.http.auth import LIFETIME
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import LIFETIME
 from mahavishnu.http.proxies import RoleMap
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from mahavishnu import hookimpl
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.classify.chain import Chain
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.core.dlq_integration import CaptureOutcome, DLQIntegration
+from mahavishnu.core.dlq_integration import CaptureOutcome
 from mahavishnu.core.strategies import Decision, Occurrence
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
+from mahavishnu.values.payload import LetterRequest
 from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
 
 trace: ContextVar[str] = ContextVar("trace", default="nobody's")

@@ -147,7 +147,7 @@ async def test_nobody_is_told_that_no_worker_lives_while_one_does(
 
     await there.open()
     await sign()
-    await server.context.worker_watch.look()
+    await server.context.part(WorkerWatch).look()
     any_house.clock.advance(HEARTBEAT_SECONDS)
     await sign()
     stats = await server.get_statistics()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import httpx
 
+from mahavishnu.console.frame import FirstFix
 from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.monitoring.page import FirstFix
 from mahavishnu.testing import ManualClock
 
 FIX = FirstFix(cause="unknown currency", path="currency", value='"EUR"')

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from mahavishnu.access.sessions import Sessions
-from mahavishnu.http.auth import LIFETIME
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.http.auth import LIFETIME
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock
 from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from mahavishnu.http.auth import LIFETIME
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events.routes import (
@@ -23,6 +22,7 @@ from mahavishnu.events.routes import (
     _instant_from_id,
     _texts,
 )
+from mahavishnu.http.auth import LIFETIME
 from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn

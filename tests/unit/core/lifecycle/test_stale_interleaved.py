@@ -8,7 +8,6 @@ from itertools import count
 
 import pytest
 
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind
@@ -20,6 +19,7 @@ from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import TaskState
 from mahavishnu.testing import FaultyStore
+from mahavishnu.values.payload import LetterRequest
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import House
 

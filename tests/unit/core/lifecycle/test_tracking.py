@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, LostLease
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.tasks.records import TASKS
@@ -20,6 +19,7 @@ from mahavishnu.tasks.run import current_run
 from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
 from mahavishnu.values.encryption import new_key
+from mahavishnu.values.payload import LetterRequest
 from tests.unit.queues import House
 
 

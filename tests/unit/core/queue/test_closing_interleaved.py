@@ -10,13 +10,13 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import Breakers
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Source, SourceKind, Tallies
 from mahavishnu.testing import make_letter
+from mahavishnu.values.payload import LetterRequest
 from tests.interleaving import Actor, run_in_every_order
 from tests.unit.queues import NETWORK, House, Runs, sound
 

@@ -116,8 +116,8 @@ async def test_a_run_that_has_it_loses_it(any_house: House) -> None:
 async def test_what_waits_for_room_goes_too(any_house: House) -> None:
     queue = any_house.queue(max_size=1)
     await queue.enqueue("open", {}, [], "boom")
-    from mahavishnu.core.dlq_integration import DLQIntegration
-    from mahavishnu.engine.letter_factory import LetterRequest
+    from mahavishnu.capture.integration import DLQIntegration
+    from mahavishnu.values.payload import LetterRequest
 
     integration = DLQIntegration(None, queue)
     for name in ("wf", "other"):

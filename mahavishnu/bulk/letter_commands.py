@@ -322,7 +322,7 @@ def _each_task(
                     print_line(told(answer))
 
     async def with_app(name: str) -> None:
-        from mahavishnu.cli.apps import import_app
+        from mahavishnu.core.apps import import_app
 
         if session_of(context).store_options:
             raise InvalidInput("--app runs letters of its own store: leave out --store and --server")
