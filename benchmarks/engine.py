@@ -18,15 +18,14 @@ from typing import Any
 
 from benchmarks.figures import Figure, compared, figure, keep, percentiles
 from benchmarks.stores import NOW, Server, fill, letter, work
+from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.engine.context import Limits, QueueOptions
-from mahavishnu.values.payload import LetterRequest
 from mahavishnu.model.clock import SystemClock, instant
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import PARTITIONS
@@ -35,6 +34,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
+from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.rules import Worker
 from tests.opensearch import Cluster
 

@@ -177,7 +177,7 @@ async def list_archived(
 
 
 def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Response:
-    headers = page_headers(request, Page(page.items, page.next))
+    headers = page_headers(request, Page[Any](page.items, page.next))
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
     return json_response(to_json([line.to_dict() for line in page.items]), 200, headers)

@@ -322,11 +322,9 @@ def _each_task(
                     print_line(told(answer))
 
     async def with_app(name: str) -> None:
-        from mahavishnu.core.apps import import_app
-
         if session_of(context).store_options:
             raise InvalidInput("--app runs letters of its own store: leave out --store and --server")
-        found = import_app(name, session_of(context))
+        found = session_of(context).backend.import_app(name, session_of(context).settings_file)
         async with found:
             if found.queue_if_enabled is None:
                 raise InvalidInput("there is nothing to run: dlq_enabled is false")

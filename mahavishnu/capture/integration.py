@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from mahavishnu.capture.adapters import live_attempt
 from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline
+from mahavishnu.capture.closing import Closing
 from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
@@ -213,7 +214,7 @@ class DLQIntegration:
         """
         attempt = live_attempt()
         if attempt is None or task_id not in (attempt.letter.task_id, attempt.letter.source.id):  # a part of its retry
-            self.dlq.closing.note_success(task_id, request, began=began, queue=queue)
+            self.dlq.service(Closing).note_success(task_id, request, began=began, queue=queue)
 
     def count_cancelled(self) -> None:
         """Count a run that its caller cancelled, and that is not kept."""

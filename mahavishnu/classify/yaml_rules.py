@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from re import _constants as op
-from re import _parser as parser
 from typing import Any, NoReturn, Self
 
 import yaml
@@ -34,6 +33,8 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
+op: Any = import_module("re._constants")  # the parse tree of a pattern; type checkers do not know it
+parser: Any = import_module("re._parser")
 _CONDITIONS = ("exception", "text", "status", "adapter")
 _ADVICE = ("category", "policy", "max_retries", "retry_in_seconds", "reason", "runbook", "tags")
 KEYS = (*_CONDITIONS, "match_subclasses", *_ADVICE)

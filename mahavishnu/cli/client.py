@@ -231,15 +231,13 @@ async def open_connection(
             await server.close()
         return
     from mahavishnu.cli.transports import LocalTransport
-    from mahavishnu.core.api_local import LocalApi
-    from mahavishnu.core.wiring import queue_from
     from mahavishnu.stores.urls import mask
 
     if dlq is None and not new:
         require_store(session)
-    queue = dlq or queue_from(session.settings)
+    queue = dlq or session.backend.make_queue(session.settings)
     try:
-        api = LocalApi(queue, via="cli", max_body_bytes=session.settings.server.max_body_bytes)
+        api = session.backend.local_api(queue, session.settings.server.max_body_bytes)
         connection = Connection(LocalTransport(api, mask(session.settings.dlq_store_url)), session, queue)
         health = await queue.health()
         connection.note_health(health.status, health.detail)
@@ -264,10 +262,8 @@ def run_conversation(
 
 def require_store(session: Session) -> None:
     """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
-    from mahavishnu.settings.schema import default_store_url
-
     url = session.settings.dlq_store_url
-    if not url.startswith("sqlite:") or (session.store is None and url == default_store_url()):
+    if not url.startswith("sqlite:") or (session.store is None and session.backend.is_default_store(url)):
         return
     from mahavishnu.stores.sqlite import SQLiteStore
     from mahavishnu.stores.urls import open_store

@@ -23,7 +23,7 @@ from mahavishnu.cli.output import Failed
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.core.config import MahavishnuSettings
+    from mahavishnu.cli.backend import Backend
 
 SERVER_VARIABLE = "MAHAVISHNU_SERVER"
 USER_VARIABLE = "MAHAVISHNU_USER"
@@ -51,15 +51,20 @@ class Session:
     store: str | None = None
     store_options: tuple[str, ...] = ()  # as they stood between the group of commands and the verb
     namespace: str | None = None  # another one than the app's own; `*` for all
+    program: Backend | None = None  # None: a server is asked
+
+    @property
+    def backend(self) -> Backend:
+        """The program in this process."""
+        assert self.program is not None, "the command line gives each session its program"
+        return self.program
 
     @cached_property
-    def settings(self) -> MahavishnuSettings:
-        """The settings. Raises SettingsError with a line for each problem."""
-        from mahavishnu.core.config import MahavishnuSettings  # what prints help does not wait for pydantic
-
+    def settings(self) -> Any:
+        """The `MahavishnuSettings`. Raises SettingsError with a line for each problem."""
         given: dict[str, Any] = {"dlq_store_url": self.store} if self.store else {}
         given |= {"dlq_namespace": self.namespace} if self.namespace not in (None, "*") else {}
-        return MahavishnuSettings.load(self.settings_file, **given)
+        return self.backend.load_settings(self.settings_file, given)
 
     def command(self, group: str, *words: str) -> str:
         """Return a command line about the same letters, ready to be typed."""
@@ -228,7 +233,7 @@ def _names_in(text: str | None) -> frozenset[str]:
     """The names that a query uses. Raises InvalidQueryText."""
     if not text:
         return frozenset()
-    from mahavishnu.search.text import names_in
+    from mahavishnu.model.query_text import names_in
 
     return names_in(text)
 

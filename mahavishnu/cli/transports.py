@@ -81,7 +81,8 @@ def token_for(session: Session, url: str) -> str | None:
         return None  # it is nobody else's business
     for people in (server.admins, server.operators, server.viewers):
         if session.user in people:
-            return people[session.user].get_secret_value()
+            secret: str = people[session.user].get_secret_value()
+            return secret
     return None
 
 

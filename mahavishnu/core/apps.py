@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.cli.options import Session
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.settings.sources import FILE_VARIABLE, SettingsFile
 
@@ -17,15 +16,15 @@ if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp
 
 
-def import_app(name: str, session: Session) -> MahavishnuApp:
+def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:
     """The app that `module:attribute` means; one that has not said otherwise reads the settings of `--settings`.
 
     Raises InvalidInput if there is none, or if it has settings of its own beside `--settings`.
     """
-    with _settings_named(session.settings_file):
+    with _settings_named(settings_file):
         found = _import(name)
-    if session.settings_file is not None:
-        wanted, read = SettingsFile.choose(session.settings_file), found.config.read_from
+    if settings_file is not None:
+        wanted, read = SettingsFile.choose(settings_file), found.config.read_from
         if read is None or read.path != wanted.path:
             whose = f"of {read.label}" if read else "from before it was named"
             raise InvalidInput(

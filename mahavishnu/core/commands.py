@@ -22,6 +22,7 @@ from mahavishnu import __version__
 from mahavishnu.cli.command import for_typer
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
+from mahavishnu.core.backend import ProcessBackend
 from mahavishnu.core.rooms import rooms
 from mahavishnu.engine.rooms import Command, CommandGroup, load
 
@@ -209,7 +210,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    context.obj = Session(settings)
+    context.obj = Session(settings, program=ProcessBackend())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

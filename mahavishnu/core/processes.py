@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from mahavishnu.cli.output import Failed, count_of, print_error, print_line, pri
 from mahavishnu.core.apps import import_app
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.exposition import LogFormat, configure_logging
-from mahavishnu.monitoring.probes import probes_of
+from mahavishnu.monitoring.probes import ProbeServer, probes_of
 from mahavishnu.settings.access import access_of, provider_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def serve(
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")
     hang_ups = _note_hang_ups() if app else []
-    found = import_app(app, session_of(context)) if app else None
+    found = import_app(app, session_of(context).settings_file) if app else None
     settings = found.config if found else session_of(context).settings
     form = log_format_of(settings, log_format)
     if form == "json" or settings.alerts.log:  # as text it only prints where it listens, unless somebody reads the log
@@ -250,7 +251,7 @@ def worker(
     if not app:
         raise InvalidInput("say which app's workflows are retried: mahavishnu worker --app MODULE:NAME")
     hang_ups = _note_hang_ups()
-    found = import_app(app, session_of(context))
+    found = import_app(app, session_of(context).settings_file)
     if found.queue_if_enabled is None:
         raise Failed("there is nothing to do: dlq_enabled is false")
     found.dlq.processing.take_only(queue or ())
@@ -278,7 +279,7 @@ def _reload_on_hang_up(app: MahavishnuApp, hang_ups: list[int]) -> None:
 async def _work(app: MahavishnuApp, hang_ups: list[int], metrics_port: int | None) -> None:
     _reload_on_hang_up(app, hang_ups)
     with stop_signals() as stop:
-        async with app, probes_of(app, metrics_port) as probes:
+        async with app, worker_probes(app, metrics_port) as probes:
             await app.start_dlq_processor()
             collect_rarely()
             if not app.config.dlq_retry_processor_enabled:
@@ -412,3 +413,9 @@ class BoundedProtocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def worker_probes(app: MahavishnuApp, port: int | None) -> AbstractAsyncContextManager[ProbeServer | None]:
+    """Return the server for the probes of a worker, on `port` or on that of the settings; none without a port."""
+    telemetry = app.config.telemetry
+    return probes_of(app.dlq, telemetry.metrics_host, telemetry.metrics_port if port is None else port)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
 from mahavishnu.model import lifecycle
@@ -39,7 +39,6 @@ from mahavishnu.values.payload import (
 
 if TYPE_CHECKING:
     from mahavishnu.classify.assess import Assessment
-    from mahavishnu.tasks.task import TaskRecord
     from mahavishnu.values.kinds import ValueKind
 
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
@@ -52,6 +51,17 @@ _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reas
 
 RequestOf: TypeAlias = Callable[[], LetterRequest]
 """What a letter of a run would have, for runs that may need none."""
+
+
+class TrackedWork(Protocol):
+    """A lifecycle task, as far as a letter of it hides values."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def context(self) -> Json: ...
+    @property
+    def context_types(self) -> Json: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +187,7 @@ class LetterFactory:
                 found += texts_under(written.shared_value, hidden)
         return found
 
-    def mask_error(self, text: str, task: TaskRecord, request: LetterRequest | None = None) -> str:
+    def mask_error(self, text: str, task: TrackedWork, request: LetterRequest | None = None) -> str:
         """The text of an error of a lifecycle task without values that a letter of it hides. Never raises.
 
         `request` is what its run was given, if that is known; else its context says it.

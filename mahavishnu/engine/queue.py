@@ -18,6 +18,14 @@ from mahavishnu.stores.base import Health, Store
 S = TypeVar("S")
 
 
+class LetterDeletion(Protocol):
+    """The service that deletes letters for good, with all that rooms keep of them."""
+
+    async def delete_task(
+        self, task_id: str, *, by: str = ..., notes: str | None = ..., namespace: str | None = ..., queue: str = ...
+    ) -> Any: ...
+
+
 class LetterQueue(Protocol):
     """A queue, or its view of a namespace or for an actor."""
 
@@ -55,6 +63,8 @@ class LetterQueue(Protocol):
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter | None: ...
+    @property
+    def deletion(self) -> LetterDeletion: ...
     async def shutdown(self) -> None: ...
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int: ...
     @property

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.routing import API, Depends
@@ -370,3 +370,11 @@ def local_target(given: str) -> str:
 
 
 LIFETIME = timedelta(hours=12)
+
+
+class SessionSource(Protocol):
+    """The sessions of browsers, as the middleware uses them."""
+
+    async def find_in(self, connection: HTTPConnection) -> Session | None: ...
+    def of_proxy(self, actor: Actor) -> Session: ...
+    def why_forged(self, session: Session, headers: Mapping[str, str], body: bytes) -> str | None: ...

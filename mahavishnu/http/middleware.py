@@ -41,8 +41,7 @@ from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
-    from mahavishnu.access.sessions import Sessions
-    from mahavishnu.http.auth import Session
+    from mahavishnu.http.auth import Session, SessionSource
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -112,7 +111,7 @@ class ApiMiddleware:
         via: str,
         shared: Collection[str],
         endless: Collection[str] = (),
-        sessions: Sessions | None = None,
+        sessions: SessionSource | None = None,
     ) -> None:
         """`sessions` are those of browsers; without them only tokens count.
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from urllib.parse import urlencode
 
 import pydantic_core
@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.groups.rules import GroupPage
 from mahavishnu.http.errors import problem
 from mahavishnu.http.middleware import ESCAPED_MARK, ESCAPED_SLASH, MARK
 from mahavishnu.http.routing import Depends
@@ -26,7 +25,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
-from mahavishnu.stores.base import Page
 
 # ----------------------------------------------------------------------------------------------------
 # Answers that are many lines, sent while they are read.
@@ -242,7 +240,16 @@ def next_link(request: Request, cursor: str) -> str:
     return f'<{request.url.path}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
 
 
-def page_headers(request: Request, page: Page[Any] | GroupPage) -> dict[str, str]:
+class AnyPage(Protocol):
+    """A page of a list."""
+
+    @property
+    def next(self) -> object: ...
+    @property
+    def degraded(self) -> str | None: ...
+
+
+def page_headers(request: Request, page: AnyPage) -> dict[str, str]:
     """The headers that lead to the next page, and that say why something may be missing from this one."""
     headers = {} if page.next is None else {"Link": next_link(request, str(page.next))}
     return headers | degraded_header(page.degraded)

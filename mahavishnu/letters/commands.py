@@ -306,9 +306,6 @@ def assess_again(
     json: bool,
 ) -> None:
     """Have `asked(queue, who asks)` done on the store of the settings, and say which letters are `done` differently."""
-    from mahavishnu.core.wiring import queue_from
-    from mahavishnu.settings.wiring import chain_from
-
     to = session_of(context)
     if to.server:
         raise InvalidInput(f"{verb} asks the plugins of this machine about the letters of a store: without --server")
@@ -316,7 +313,7 @@ def assess_again(
     require_store(to)
 
     async def ask() -> BulkResult:
-        async with queue_from(to.settings, chain=chain_from(to.settings)) as dlq:
+        async with to.backend.open_queue(to.settings) as dlq:
             return await asked(dlq.in_namespace(to.namespace or dlq.namespace), to.user)
 
     result = asyncio.run(ask())

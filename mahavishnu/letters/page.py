@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.archive.deletion import Deletion
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
@@ -269,7 +268,7 @@ async def delete(
     if form.text("typed").strip() != letter.task_id:
         said = Said("The id that was typed is not that of the letter. Nothing was deleted.", "bad")
         return console_of(request).go(request, _address(request, letter), said)
-    await dlq.service(Deletion).delete_task(
+    await dlq.deletion.delete_task(
         letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
     )
     return console_of(request).go(request, "letters", Said(f"{letter.task_id} is deleted for good."))

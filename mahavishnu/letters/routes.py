@@ -10,7 +10,6 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.archive.deletion import Deletion
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem, problem_responses
@@ -425,7 +424,7 @@ async def delete(
 ) -> Response:
     """With all that belongs to it, also in the archive. The statistics keep its numbers, the audit that it happened."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-    done = await dlq.service(Deletion).delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
+    done = await dlq.deletion.delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
     return json_response(to_json(done))
 
 

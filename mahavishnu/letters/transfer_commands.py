@@ -36,7 +36,7 @@ from mahavishnu.cli.output import (
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.core.config import MahavishnuSettings
+    from mahavishnu.engine.queue import LetterQueue
     from mahavishnu.stores.fallback.drain import DrainResult
 
 _BATCH_LETTERS, _BATCH_LETTERS_HERE = 500, 4000  # a server answers within its client's patience, whatever they meet
@@ -266,7 +266,6 @@ def drain(
     json: AsJson = False,
 ) -> None:
     """Bring home what is kept in a local store: into the store of the settings, each letter exactly once."""
-    from mahavishnu.settings.local_files import count_letters
     from mahavishnu.stores.urls import sqlite_path
 
     session = session_of(context)
@@ -286,9 +285,9 @@ def drain(
     elif not settings.dlq_local_url.startswith("sqlite:"):
         raise InvalidInput("the settings have no local store in a file: name a FILE")
     path = sqlite_path(settings.dlq_local_url)
-    before = count_letters(path)
-    drained, admitted = asyncio.run(_drain(settings))
-    left = count_letters(path)
+    before = session.backend.count_letters(path)
+    drained, admitted = asyncio.run(_drain(session.backend.make_queue(settings)))
+    left = session.backend.count_letters(path)
     if json:
         refused = [str(problem) for problem in drained.refused]
         print_json({"moved": before - left, "left": left, "admitted": admitted, "refused": refused})
@@ -300,16 +299,18 @@ def drain(
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _drain(settings: MahavishnuSettings) -> tuple[DrainResult, int]:
-    """Drain the local store of these settings, then let in what waits in files beside it."""
+async def _drain(queue: LetterQueue) -> tuple[DrainResult, int]:
+    """Drain the local store of this queue, then let in what waits in files beside it."""
     from mahavishnu.capture.intake import LetterIntake
-    from mahavishnu.core.wiring import queue_from
     from mahavishnu.stores.fallback import FallbackStore
 
-    async with queue_from(settings) as dlq:
+    try:
+        dlq = await queue.open()
         assert isinstance(dlq.store, FallbackStore)
         drained = await dlq.store.drain()
         return drained, 0 if drained.stopped else await dlq.service(LetterIntake).admit_waiting()
+    finally:
+        await queue.shutdown()
 
 
 def _lines(file: str) -> Iterator[bytes]:

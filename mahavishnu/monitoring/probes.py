@@ -18,7 +18,7 @@ from mahavishnu.monitoring.service import Telemetry
 from mahavishnu.workers.processing import Processing
 
 if TYPE_CHECKING:
-    from mahavishnu.core.app import MahavishnuApp
+    from mahavishnu.engine.queue import LetterQueue
 
 log = logging.getLogger(__name__)
 _SECONDS = 5.0  # for a request, and for its answer
@@ -139,39 +139,37 @@ def _written(answer: Answer, *, with_body: bool) -> bytes:
 # What a worker answers on its port for metrics: how it is, and what it counts.
 
 
-def probes_of(app: MahavishnuApp, port: int | None) -> AbstractAsyncContextManager[ProbeServer | None]:
-    """A server for the probes of this worker, on `port` or on that of the settings; none where there is no port."""
-    settings = app.config.telemetry
-    chosen = settings.metrics_port if port is None else port
-    if chosen is None:
+def probes_of(dlq: LetterQueue, host: str, port: int | None) -> AbstractAsyncContextManager[ProbeServer | None]:
+    """A server for the probes of this worker, at this host and port; none without a port."""
+    if port is None:
         return nullcontext()
     return ProbeServer(
         {
-            "/healthz": lambda: answer_health(app),
-            "/readyz": lambda: answer_ready(app),
-            "/metrics": lambda: answer_metrics(app),
+            "/healthz": lambda: answer_health(dlq),
+            "/readyz": lambda: answer_ready(dlq),
+            "/metrics": lambda: answer_metrics(dlq),
         },
-        settings.metrics_host,
-        chosen,
+        host,
+        port,
     )
 
 
-async def answer_health(app: MahavishnuApp) -> Answer:
+async def answer_health(dlq: LetterQueue) -> Answer:
     """Always 200 while the process can answer."""
-    health = await app.dlq.health()
+    health = await dlq.health()
     return Answer.of({"status": health.status, "kept_locally": health.waiting})
 
 
-async def answer_ready(app: MahavishnuApp) -> Answer:
+async def answer_ready(dlq: LetterQueue) -> Answer:
     """200 while the processor takes letters and the store, or the local one, can be used; 503 otherwise."""
-    health, processor = await app.dlq.health(), app.dlq.service(Processing).processor
+    health, processor = await dlq.health(), dlq.service(Processing).processor
     works = processor is not None and processor.is_running
     told = {"status": health.status, "kept_locally": health.waiting, "takes_letters": works}
     return Answer.of(told, 200 if works and health.status != "down" else 503)
 
 
-async def answer_metrics(app: MahavishnuApp) -> Answer:
+async def answer_metrics(dlq: LetterQueue) -> Answer:
     """What this process counts. The numbers of the store are told by a server, so that each is told once."""
     from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
 
-    return Answer(exposition(await app.dlq.service(Telemetry).collect_process()), content_type=CONTENT_TYPE_LATEST)
+    return Answer(exposition(await dlq.service(Telemetry).collect_process()), content_type=CONTENT_TYPE_LATEST)

@@ -299,7 +299,7 @@ def redrive(
     json: AsJson = False,
 ) -> Converse:
     """Send the items of a dead queue back to the queues that they came from."""
-    from mahavishnu.search.text import names_in
+    from mahavishnu.model.query_text import names_in
 
     names_in(where or "")  # raises what is wrong with it, and shows where
     given = {"text": text, "reason": dlq_reason and [dlq_reason], "q": (where or "").strip() or None}

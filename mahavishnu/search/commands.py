@@ -34,7 +34,7 @@ def save(
     json: AsJson = False,
 ) -> Converse:
     """Save a query under a name, in the place of what has the name."""
-    from mahavishnu.search.text import names_in
+    from mahavishnu.model.query_text import names_in
 
     names_in(query)  # raises what is wrong with it, and shows where
 

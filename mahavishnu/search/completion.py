@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mahavishnu.model.query_text import BY_NAME, NAME, NAMES, VALUE, WORD, QueryName, unquote, values_of
 from mahavishnu.search.spelling import quote_value
-from mahavishnu.search.text import BY_NAME, NAME, NAMES, VALUE, WORD, QueryName, unquote, values_of
 
 _BETWEEN = " \t\r\n()-"
 _TIMES = {

@@ -48,7 +48,7 @@ def as_query(
     )
     if not letter_filter.q:
         return query
-    from mahavishnu.search.text import read_conditions  # takes a while to load, and few lists need it
+    from mahavishnu.model.query_text import read_conditions  # takes a while to load, and few lists need it
 
     conditions = read_conditions(letter_filter.q, now)
     if letter_filter.namespace and named_namespaces(queries.Query(conditions)) is not None:

@@ -63,7 +63,7 @@ def view_key(namespace: str, name: str) -> str:
 
 def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> None:
     """Raise InvalidInput for what no view can be; InvalidQueryText for a text that means nothing."""
-    from mahavishnu.search.text import read_conditions  # who only reads views needs none of it
+    from mahavishnu.model.query_text import read_conditions  # who only reads views needs none of it
 
     require_view_name(name)
     if not isinstance(text, str):

@@ -13,8 +13,8 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import LONGEST_TEXT, NEWEST_FIRST, Is, Missing, Query, Sort
+from mahavishnu.model.query_text import read_query
 from mahavishnu.search.completion import Suggestions, complete_name, complete_value, find_gap
-from mahavishnu.search.text import read_query
 
 if TYPE_CHECKING:
     from mahavishnu.engine.context import QueueContext

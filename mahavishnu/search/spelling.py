@@ -1,4 +1,4 @@
-"""A query as the text that means it: the way back from `mahavishnu.search.text`."""
+"""A query as the text that means it: the way back from `mahavishnu.model.query_text`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
-from mahavishnu.search.text import BY_FIELD, NAME, OPTIONAL, TASK_VALUES, VALUE, QueryName, has_word, is_day
+from mahavishnu.model.query_text import BY_FIELD, NAME, OPTIONAL, TASK_VALUES, VALUE, QueryName, has_word, is_day
 
 
 def query_text(query: Query) -> str:

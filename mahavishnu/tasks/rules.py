@@ -15,8 +15,8 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.query_text import near_names
 from mahavishnu.model.rules import Rules, rule
-from mahavishnu.search.text import near_names
 from mahavishnu.tasks.task import (
     ACTIVE,
     BACK_FROM_ERROR,

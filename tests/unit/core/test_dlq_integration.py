@@ -15,11 +15,11 @@ from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.dlq_integration import DLQIntegration, create_dlq_integration
 from mahavishnu.core.strategies import Decision
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
+from mahavishnu.values.payload import LetterRequest
 from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
 
 

@@ -20,7 +20,7 @@ from mahavishnu.classify.plugins import PluginState
 from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.processes import api_of, log_format_of, open_listener
+from mahavishnu.core.processes import api_of, log_format_of, open_listener, worker_probes
 from mahavishnu.engine.tracing import OpenTelemetryTracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor
@@ -30,7 +30,6 @@ from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.model.retention import RetentionRules
-from mahavishnu.monitoring.probes import probes_of
 from mahavishnu.settings.access import access_of, provider_of
 from mahavishnu.settings.schema import fields
 from mahavishnu.settings.sections import LimitSettings
@@ -367,8 +366,8 @@ REACHES: dict[str, Reach] = {
     "server.oidc.group_claim": Reach("roles", lambda app: rules_of(app).group_claim, also=OIDC),
     "server.oidc.recheck_minutes": Reach(5, lambda app: rules_of(app).recheck, timedelta(minutes=5), OIDC),
     "server.oidc.groups": Reach({"g": "operator"}, role_by_provider, "operator", OIDC),
-    "telemetry.metrics_host": Reach("::1", lambda app: getattr(probes_of(app, 0), "host", None)),
-    "telemetry.metrics_port": Reach(47814, lambda app: getattr(probes_of(app, None), "port", None)),
+    "telemetry.metrics_host": Reach("::1", lambda app: getattr(worker_probes(app, 0), "host", None)),
+    "telemetry.metrics_port": Reach(47814, lambda app: getattr(worker_probes(app, None), "port", None)),
     "telemetry.log_format": Reach("json", lambda app: log_format_of(app.config, None)),
     "telemetry.tracing": Reach(True, lambda app: isinstance(queue_of(app).context.tracing, OpenTelemetryTracing)),
     "classifier_plugins": Reach(("no.such.plugin",), lambda app: plugin_states(app).get("no.such.plugin"), "broken"),

@@ -19,13 +19,13 @@ from mahavishnu.capture import closing as closing_module
 from mahavishnu.capture.adapters import current_attempt
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.letter_factory import LetterRequest
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
+from mahavishnu.values.payload import LetterRequest
 from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, queue_of, settle, sound
 
 TASK = {"n": 1}

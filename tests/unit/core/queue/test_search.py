@@ -8,8 +8,8 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.query import Between
+from mahavishnu.model.query_text import BY_NAME
 from mahavishnu.search.completion import Gap, complete_name, complete_value, find_gap
-from mahavishnu.search.text import BY_NAME
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 

@@ -1,6 +1,6 @@
 """Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
 
-`mahavishnu.search.text` has the names, `mahavishnu.search.spelling` writes a query as text again.
+`mahavishnu.model.query_text` has the names, `mahavishnu.search.spelling` writes a query as text again.
 """
 
 from __future__ import annotations
