@@ -24,7 +24,7 @@ from mahavishnu.http.proxies import RoleMap
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness
+from tests.support.api import TOKENS, URL, ApiHarness
 
 HTML, RECHECK = {"Accept": "text/html"}, timedelta(minutes=15)
 ROLES = {"on-call": "operator", "staff": "viewer"}

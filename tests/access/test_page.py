@@ -13,7 +13,7 @@ from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer
+from tests.support.api import TOKENS, URL, ApiHarness, bearer
 
 HTML = {"Accept": "text/html"}
 COOKIE = "mahavishnu_session"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.opensearch.tls import make_certificates
-from tests.receivers import MailReceiver
-from tests.unit.queues import House
+from tests.support.opensearch.tls import make_certificates
+from tests.support.queues import House
+from tests.support.receivers import MailReceiver
 
 LOGIN = ("dlq", "s3cret-of-mail")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.usefixtures("letters")
 

@@ -7,9 +7,9 @@ import pytest
 from mahavishnu.alerts.rules import AlertReason, AlertRules
 from mahavishnu.alerts.service import Alerts
 from mahavishnu.groups.service import Groups
-from tests.receivers import HttpReceiver
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, away, read, require_inert
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, away, read, require_inert
+from tests.support.receivers import HttpReceiver
 
 
 async def fail(api: ApiHarness, name: str = "order-1", text: str = "unknown currency 'EURO'") -> str:

@@ -12,11 +12,11 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import ApiHarness, harness_for
-from tests.unit.api.pages.reading import read
-from tests.unit.api.pages.test_acts import post
+from tests.console.test_forms import post
+from tests.support.api import ApiHarness, harness_for
+from tests.support.pages import read
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 
 
 async def test_the_page_has_a_section_for_each_alert_and_no_link_that_leads_nowhere(api: ApiHarness) -> None:

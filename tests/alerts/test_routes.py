@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mahavishnu.alerts.rules import AlertRules
-from tests.receivers import HttpReceiver
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
+from tests.support.receivers import HttpReceiver
 
 
 async def test_alerts_are_listed_and_channels_tested(api: ApiHarness) -> None:

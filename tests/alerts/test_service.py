@@ -31,8 +31,8 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.stores.kinds import RUNS
 from mahavishnu.stores.source_kinds import ALERTS
-from tests.receivers import HttpReceiver, MailReceiver
-from tests.unit.queues import House, Runs
+from tests.support.queues import House, Runs
+from tests.support.receivers import HttpReceiver, MailReceiver
 
 
 async def exhaust(house: House, count: int = 1, error: str = "'currency'") -> None:

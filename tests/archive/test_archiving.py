@@ -25,8 +25,8 @@ from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import Call
-from tests.unit.kills import kill_at_each_call
-from tests.unit.queues import House, letter_of, sound
+from tests.support.kills import kill_at_each_call
+from tests.support.queues import House, letter_of, sound
 
 MONTH = "2026_01"
 LATER = timedelta(days=31)

@@ -18,8 +18,8 @@ from mahavishnu.stores.kinds import GROUPS, HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.source_kinds import TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing.faults import Call
-from tests.unit.kills import Killed
-from tests.unit.queues import House, letter_of, sound
+from tests.support.kills import Killed
+from tests.support.queues import House, letter_of, sound
 
 MONTH = "2026_01"
 COPIES = archive_kind(ARCHIVED_LETTERS, MONTH)

@@ -25,8 +25,8 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former
 from mahavishnu.stores.source_kinds import ARCHIVE_PARTITIONS
-from tests.interleaving import Actor, run_in_every_order
-from tests.unit.queues import House, sound
+from tests.support.interleaving import Actor, run_in_every_order
+from tests.support.queues import House, sound
 
 MONTH = "2026_01"
 COPIES = archive_kind(ARCHIVED_LETTERS, MONTH)

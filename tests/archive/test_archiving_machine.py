@@ -35,10 +35,10 @@ from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
 from mahavishnu.testing.clock import START
-from tests.bookkeeping import Diary
-from tests.contract.test_deletion_machine import Process
-from tests.item_bookkeeping import check_items
-from tests.unit.queues import sound
+from tests.archive.test_deletion_machine import Process
+from tests.support.bookkeeping import Diary
+from tests.support.item_bookkeeping import check_items
+from tests.support.queues import sound
 
 WHO, TASKS, NAMES = st.integers(0, 1), st.sampled_from(["a", "b"]), st.sampled_from(["S", "D"])
 CALLS = st.one_of(st.none(), st.none(), st.integers(1, 24))

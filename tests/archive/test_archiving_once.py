@@ -23,8 +23,8 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former
 from mahavishnu.testing.faults import Call
-from tests.unit.kills import Killed, kill_at_each_call
-from tests.unit.queues import House, letter_of, sound
+from tests.support.kills import Killed, kill_at_each_call
+from tests.support.queues import House, letter_of, sound
 
 RULES = RetentionRules(
     completed_days=0, cancelled_days=0, permanently_failed_days=0, history_days=0, archive_months=None

@@ -11,7 +11,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from mahavishnu.tasks.service import Lifecycle
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.usefixtures("letters")
 

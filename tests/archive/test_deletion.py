@@ -27,8 +27,8 @@ from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import Revision
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
-from tests.unit.bulk.test_preview import STATES, letter_in
-from tests.unit.queues import House, Runs, fill, letter_of, sound
+from tests.bulk.test_preview import STATES, letter_in
+from tests.support.queues import House, Runs, fill, letter_of, sound
 
 
 class Lasting(MemoryStore):

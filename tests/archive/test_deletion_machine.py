@@ -40,8 +40,8 @@ from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.clock import START, turn
 from mahavishnu.testing.faults import CHANGES, READS, Call
 from mahavishnu.workers.claims import OUTCOMES, Claim
-from tests.bookkeeping import Diary, check, is_deleted
-from tests.outages import OUTAGES, change_fault
+from tests.support.bookkeeping import Diary, check, is_deleted
+from tests.support.outages import OUTAGES, change_fault
 
 R = TypeVar("R")
 SKEWS = (timedelta(0), timedelta(minutes=-7), timedelta(minutes=13))  # of the clocks of the processes

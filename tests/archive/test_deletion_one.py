@@ -19,9 +19,9 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, REVISIONS
-from tests.unit.core.queue.test_archiving import LATER, run
-from tests.unit.kills import kill_at_each_call
-from tests.unit.queues import House, sound
+from tests.archive.test_archiving import LATER, run
+from tests.support.kills import kill_at_each_call
+from tests.support.queues import House, sound
 
 SECRET = "PLUGH-17"
 KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY, REVISIONS, AUDIT, WAITING, archive_kind(ARCHIVED_LETTERS, "2026_01"))

@@ -17,9 +17,9 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.transfer import parse_letter
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable
 from mahavishnu.testing.faults import Call
-from tests.unit.core.queue.test_archiving import LATER, MONTH, closed, run
-from tests.unit.kills import kill_at_each_call
-from tests.unit.queues import House
+from tests.archive.test_archiving import LATER, MONTH, closed, run
+from tests.support.kills import kill_at_each_call
+from tests.support.queues import House
 
 RULES = RetentionRules(analytics_export=True)
 

@@ -11,9 +11,9 @@ import pytest
 from mahavishnu.archive.service import Archive
 from mahavishnu.core.services import make_lifecycle
 from mahavishnu.tasks.task import StepRecord
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, HTML, away, read, require_inert
-from tests.unit.api.pages.test_acts import post
+from tests.console.test_forms import post
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, HTML, away, read, require_inert
 
 
 async def fill(api: ApiHarness, *names: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.archive.rules import RetentionRules
 from mahavishnu.tasks.service import Lifecycle
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 @pytest.fixture

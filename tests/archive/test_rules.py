@@ -25,7 +25,7 @@ from mahavishnu.model.lifecycle import cancel, resolve
 from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching
-from tests.unit.letters import BY, NOON, STANDINGS, captured
+from tests.support.letters import BY, NOON, STANDINGS, captured
 
 RULES = RetentionRules(completed_days=30, cancelled_days=7)
 DAY = timedelta(days=1)

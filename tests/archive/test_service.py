@@ -33,9 +33,9 @@ from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import CHANGES, READS, Call
-from tests.unit.core.queue.test_archiving import LATER, closed, living, run
-from tests.unit.kills import kill_at_each_call
-from tests.unit.queues import House, letter_of, sound
+from tests.archive.test_archiving import LATER, closed, living, run
+from tests.support.kills import kill_at_each_call
+from tests.support.queues import House, letter_of, sound
 
 MONTHS = 6
 

@@ -14,7 +14,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, HISTORY, REPLIES, REVISIONS, RUN_PAGES, RUNS
-from tests.unit.queues import House, letter_of, sound
+from tests.support.queues import House, letter_of, sound
 
 KEPT = RetentionRules(completed_days=None, history_days=None, audit_days=None, runs_days=None)
 

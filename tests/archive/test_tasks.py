@@ -25,8 +25,8 @@ from mahavishnu.tasks.rules import return_from_error
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import KEPT_TRANSITIONS, OldTransition, StepRecord, TaskRecord
 from mahavishnu.testing.faults import Call
-from tests.unit.kills import kill_at_each_call
-from tests.unit.queues import House, letter_of, sound
+from tests.support.kills import kill_at_each_call
+from tests.support.queues import House, letter_of, sound
 
 RULES = RetentionRules(completed_days=30, tasks_days=9)
 MONTH = "2026_01"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, read, require_inert
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, read, require_inert
 
 
 async def test_nobody_has_done_anything(api: ApiHarness) -> None:

@@ -11,7 +11,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock
-from tests.unit.cli.conftest import Run, group_of
+from tests.support.command_line import Run, group_of
 
 pytestmark = pytest.mark.usefixtures("letters")
 

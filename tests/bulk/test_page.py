@@ -13,8 +13,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import ApiHarness, bearer, harness_for
-from tests.unit.api.pages.test_acts import HTML, field, post
+from tests.console.test_forms import HTML, field, post
+from tests.support.api import ApiHarness, bearer, harness_for
 
 EVIL = "<script>alert(1)</script>"
 

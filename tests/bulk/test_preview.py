@@ -21,7 +21,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RESOLUTIONS, DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import START, ManualClock, make_letter
-from tests.unit.queues import House
+from tests.support.queues import House
 
 STATES = st.tuples(st.sampled_from(DeadLetterStatus), st.sampled_from(RESOLUTIONS))
 

@@ -9,7 +9,7 @@ from mahavishnu.bulk.verbs import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import ApiHarness, harness_for
+from tests.support.api import ApiHarness, harness_for
 
 
 def test_the_api_takes_every_verb_that_a_run_can_do() -> None:

@@ -20,7 +20,7 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import AUDIT, LETTERS, RUN_PAGES, RUNS
 from mahavishnu.testing import Call, FaultyStore
-from tests.unit.queues import House, Runs, fill, letter_of, settle, sound
+from tests.support.queues import House, Runs, fill, letter_of, settle, sound
 
 COUNT = PAGE + 40
 LONG = 600.0  # until any lease is over

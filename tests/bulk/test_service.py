@@ -17,7 +17,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Is, Query, letter_query
 from mahavishnu.stores.kinds import AUDIT, HISTORY, LETTERS, RUN_PAGES, RUNS
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
+from tests.support.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound
 
 
 async def worked(queue: DeadLetterQueue, run: BulkRun) -> BulkRun:

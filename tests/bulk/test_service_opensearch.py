@@ -12,7 +12,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
-from tests.unit.queues import NETWORK, fill
+from tests.support.queues import NETWORK, fill
 
 pytestmark = pytest.mark.opensearch
 

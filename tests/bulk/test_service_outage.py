@@ -11,7 +11,7 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
-from tests.unit.queues import Runs, fill
+from tests.support.queues import Runs, fill
 
 
 async def test_a_run_waits_for_the_primary_store_and_misses_nothing() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from mahavishnu.capture.adapters import PythonAdapter, as_adapter
 from mahavishnu.model.errors import InvalidInput
-from tests.unit.queues import House, letter_of, queue_of
+from tests.support.queues import House, letter_of, queue_of
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("here", default="nowhere")
 

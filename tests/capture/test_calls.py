@@ -26,7 +26,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.values.kinds import same_value
-from tests.unit.queues import NETWORK, Gate, House, letter_of, queue_of, sound
+from tests.support.queues import NETWORK, Gate, House, letter_of, queue_of, sound
 
 seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
 

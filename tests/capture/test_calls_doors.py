@@ -15,8 +15,8 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.values.kinds import same_value
-from tests.unit.core.test_calls import Failing, letters_of
-from tests.unit.queues import NETWORK, House, queue_of
+from tests.capture.test_calls import Failing, letters_of
+from tests.support.queues import NETWORK, House, queue_of
 
 work = Failing()
 

@@ -27,7 +27,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InsideEventLoop
 from mahavishnu.testing import turn
-from tests.unit.queues import queue_of
+from tests.support.queues import queue_of
 
 ORDER = {"order": "A-17", "amount": Decimal("12.50")}
 AS_JSON = {"order": "A-17", "amount": "12.50"}  # what a person reads and edits

@@ -31,7 +31,7 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore
 from mahavishnu.values.kinds import same_value
-from tests.unit.queues import queue_of
+from tests.support.queues import queue_of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, House, letter_of, queue_of, sound
+from tests.support.queues import NETWORK, House, letter_of, queue_of, sound
 
 trace: ContextVar[str] = ContextVar("trace", default="nobody's")
 

@@ -34,7 +34,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.workers.claims import Claim
-from tests.outages import change_fault
+from tests.support.outages import change_fault
 
 R = TypeVar("R")
 Work = tuple[str, int]  # a task id and the number that is its payload

@@ -17,7 +17,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from tests.unit.queues import queue_of
+from tests.support.queues import queue_of
 
 _HEAD = """
 import asyncio, atexit, datetime, logging, os, sys, threading, warnings

@@ -26,7 +26,7 @@ from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, queue_of, settle, sound
+from tests.support.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, queue_of, settle, sound
 
 TASK = {"n": 1}
 

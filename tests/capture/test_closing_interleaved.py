@@ -17,8 +17,8 @@ from mahavishnu.model.errors import IllegalMove, LostLease
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Source, SourceKind, Tallies
 from mahavishnu.testing import make_letter
-from tests.interleaving import Actor, run_in_every_order
-from tests.unit.queues import NETWORK, House, Runs, sound
+from tests.support.interleaving import Actor, run_in_every_order
+from tests.support.queues import NETWORK, House, Runs, sound
 
 PAYLOAD = {"n": 1}
 

@@ -17,8 +17,8 @@ from mahavishnu.model.errors import LostLease
 from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_letter
-from tests.interleaving import Actor, run_in_every_order
-from tests.unit.queues import letter_of, sound
+from tests.support.interleaving import Actor, run_in_every_order
+from tests.support.queues import letter_of, sound
 
 pytestmark = pytest.mark.opensearch
 Open = Callable[[Faults], DeadLetterQueue]

@@ -17,7 +17,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
-from tests.unit.queues import sound
+from tests.support.queues import sound
 
 PAYLOAD = {"n": 1}
 

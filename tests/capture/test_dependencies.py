@@ -6,7 +6,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter
-from tests.unit.queues import NETWORK, House, Runs, letter_of
+from tests.support.queues import NETWORK, House, Runs, letter_of
 
 
 async def a_and_b(queue: DeadLetterQueue) -> None:

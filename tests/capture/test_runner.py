@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, House, letter_of, queue_of, until
+from tests.support.queues import NETWORK, House, letter_of, queue_of, until
 
 place: ContextVar[str] = ContextVar("place", default="outside")
 

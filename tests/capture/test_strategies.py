@@ -12,7 +12,7 @@ from mahavishnu import hookimpl
 from mahavishnu.core.dlq_integration import DLQIntegrationStrategy
 from mahavishnu.core.strategies import Decision, Occurrence
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import NETWORK, House, fails, letter_of, queue_of, sound
+from tests.support.queues import NETWORK, House, fails, letter_of, queue_of, sound
 
 OF_EACH = {
     "transient": "HTTP 429 Too Many Requests",

@@ -17,7 +17,7 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.model.letter_parts import RecordedVerdict as Said
-from tests.unit.classify.real_exceptions import by_httpx, catch
+from tests.support.real_exceptions import by_httpx, catch
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

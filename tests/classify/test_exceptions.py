@@ -22,7 +22,7 @@ from mahavishnu.classify.exceptions import (
     traceback_of,
 )
 from mahavishnu.model.letter_parts import Failure
-from tests.unit.classify.real_exceptions import catch, exception_class, with_cause
+from tests.support.real_exceptions import catch, exception_class, with_cause
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

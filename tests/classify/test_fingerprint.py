@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint, normalize, title
-from tests.unit.classify.real_exceptions import catch, with_cause
+from tests.support.real_exceptions import catch, with_cause
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ SCRIPT = """
 def run(directory: Path, number: int, padding: str) -> str:
     directory.mkdir(parents=True)
     script = directory / "jobs.py"
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[2])
     script.write_text(dedent(SCRIPT.format(root=root, number=number, padding=padding)))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     return done.stdout

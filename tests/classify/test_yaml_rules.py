@@ -16,8 +16,8 @@ from mahavishnu.classify.verdict import NO_CONTEXT, Verdict
 from mahavishnu.classify.yaml_rules import YamlRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
-from tests.unit.classify.real_exceptions import by_httpx, with_cause
-from tests.yaml_bombs import bomb
+from tests.support.real_exceptions import by_httpx, with_cause
+from tests.support.yaml_bombs import bomb
 
 
 def verdict(error: BaseException | str, *rules: dict[str, Any]) -> Verdict | None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import respx
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.usefixtures("letters")
 

@@ -13,7 +13,7 @@ from mahavishnu.core.commands import COMMANDS, function_of
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.stores.urls import open_store
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 STORE = "sqlite:///letters.db"
 

@@ -11,8 +11,8 @@ import pytest
 import typer.main
 
 from mahavishnu.core.commands import app
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import read
+from tests.support.api import ApiHarness
+from tests.support.pages import read
 
 EVIL = "x'; touch /tmp/owned #$(id)`id`"
 

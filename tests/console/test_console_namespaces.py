@@ -7,9 +7,9 @@ import re
 import httpx
 import pytest
 
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import HTML, read
-from tests.unit.api.pages.test_acts import field, post
+from tests.console.test_forms import field, post
+from tests.support.api import ApiHarness
+from tests.support.pages import HTML, read
 
 
 async def fill(api: ApiHarness) -> None:

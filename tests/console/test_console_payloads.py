@@ -9,8 +9,8 @@ from mahavishnu.http.auth import Limit
 from mahavishnu.model.permissions import Permission
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import TOKENS, harness_for
-from tests.unit.api.pages.reading import read
+from tests.support.api import TOKENS, harness_for
+from tests.support.pages import read
 
 
 async def test_payloads_are_shown_to_those_who_may_see_them() -> None:

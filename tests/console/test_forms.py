@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from tests.unit.api.conftest import ApiHarness, bearer
+from tests.support.api import ApiHarness, bearer
 
 HTML = {"Accept": "text/html"}
 

@@ -12,10 +12,10 @@ import pytest
 from mahavishnu.console.recent_reads import RecentReads
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import ApiHarness, bearer
-from tests.unit.api.pages.reading import HTML, read
-from tests.unit.api.pages.test_login import log_in
-from tests.unit.api.test_namespaces import serve
+from tests.access.test_page import log_in
+from tests.core.test_api_namespaces import serve
+from tests.support.api import ApiHarness, bearer
+from tests.support.pages import HTML, read
 
 
 class Source:

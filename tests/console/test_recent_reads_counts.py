@@ -14,8 +14,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.faults import READS, Call
-from tests.unit.api.conftest import ApiHarness, harness_for
-from tests.unit.api.pages.reading import read
+from tests.support.api import ApiHarness, harness_for
+from tests.support.pages import read
 
 GROUP_PAGE_READS = 15
 GROUP, OTHER = "9f3c", "77aa"

@@ -26,7 +26,7 @@ from mahavishnu.model.permissions import (
 )
 from mahavishnu.model.query import letter_query
 from mahavishnu.testing.letters import make_letter
-from tests.unit.queues import House
+from tests.support.queues import House
 
 ORDERS = Scope(adapters=frozenset({"orders"}))
 Act = Callable[[DeadLetterQueue], Awaitable[Any]]

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from mahavishnu import __version__
 from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from tests.unit.api.conftest import URL, ApiHarness, bearer
+from tests.support.api import URL, ApiHarness, bearer
 
 
 def test_openapi_says_that_a_filter_takes_one_value() -> None:

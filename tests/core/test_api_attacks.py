@@ -11,7 +11,7 @@ from starlette.routing import Route
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer
+from tests.support.api import TOKENS, URL, ApiHarness, bearer
 
 HTML = {"Accept": "text/html"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -13,7 +13,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.routes import ROUTES
 from mahavishnu.http.middleware import App
 from mahavishnu.testing import ManualClock, make_letter
-from tests.unit.api.conftest import URL
+from tests.support.api import URL
 
 REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", "/dlq", None),

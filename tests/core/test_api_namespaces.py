@@ -15,7 +15,7 @@ from mahavishnu.engine.context import QueueOptions
 from mahavishnu.events.routes import LiveFeed
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import URL, ApiHarness
+from tests.support.api import URL, ApiHarness
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.errors import StoreError
-from tests.unit.queues import House, queue_of
+from tests.support.queues import House, queue_of
 
 
 async def test_the_app_has_what_documented_code_uses(house: House, caplog: pytest.LogCaptureFixture) -> None:

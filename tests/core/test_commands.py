@@ -14,9 +14,9 @@ from mahavishnu import __version__
 from mahavishnu.cli.output import ExitCode, plain, print_block, print_json, print_table
 from mahavishnu.core import commands as app
 from mahavishnu.model import errors
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference-cli.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference-cli.md"
 
 
 def test_help_and_version(run: Run) -> None:

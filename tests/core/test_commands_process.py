@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import kept
+from tests.support.command_line import kept
 
+pytestmark = pytest.mark.usefixtures("home")
 MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **more}
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **more}
 
 
 def done(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
-from tests.unit.queues import NETWORK, House, Runs, sound
+from tests.support.queues import NETWORK, House, Runs, sound
 
 TASKS = ("a", "b", "c")
 Step = tuple[str, int, str, int]

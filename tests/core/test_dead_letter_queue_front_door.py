@@ -15,7 +15,7 @@ from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
-from tests.unit.queues import NETWORK, House, Runs, letter_of
+from tests.support.queues import NETWORK, House, Runs, letter_of
 
 PUBLIC = {
     "mahavishnu.core": ("MahavishnuApp",),

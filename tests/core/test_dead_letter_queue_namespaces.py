@@ -20,7 +20,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import ManualClock, turn
-from tests.unit.queues import Runs
+from tests.support.queues import Runs
 
 KINDS_OF_STORES = [
     pytest.param("memory"),

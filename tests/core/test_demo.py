@@ -15,7 +15,7 @@ from mahavishnu.core.demo import demo_settings, summary_lines, view
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
-from tests.unit.cli.commands.test_worker import lines_until, started
+from tests.core.test_processes_worker import lines_until, started
 
 NEXT = "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."
 
@@ -81,7 +81,7 @@ def test_what_it_says_can_be_tried_in_this_order_from_anywhere(
 ) -> None:
     """The lines as they are printed, in a shell in another directory that knows no Python."""
     monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     with started("demo", "--speed", "120", "--port", "0") as demo:
         said = lines_until(demo, "  curl -s ")

@@ -20,7 +20,7 @@ from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
+from tests.support.queues import NETWORK, Gate, House, Runs, fails, letter_of, queue_of, sound, until
 
 
 class Unspeakable(Exception):

@@ -20,8 +20,9 @@ import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.processes import open_listener
-from tests.unit.cli.commands.test_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
+from tests.core.test_processes_worker import ENQUEUE, MAHAVISHNU, lines_until, shop, started
 
+pytestmark = pytest.mark.usefixtures("home")
 __all__ = ["shop"]  # a fixture
 DIRECT = build_opener(ProxyHandler({}))  # whatever proxy this machine has
 
@@ -196,7 +197,7 @@ def test_the_demo_serves_its_letters_also_if_the_port_is_taken(
     home: Path, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with started("demo", "--speed", "60", "--port", str(taken)) as demo:
         (line,) = lines_until(demo, "the API listens at ")[-1:]
         api = line.partition("listens at ")[2].partition(";")[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 MAHAVISHNU = [sys.executable, "-m", "mahavishnu"]
 APP = """
@@ -76,7 +76,7 @@ app.register_adapter("sweep", sweep)
 def shop(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with an app in it."""
     (home / "shop.py").write_text(APP)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "sqlite:///letters.db")
     return home
 
@@ -278,7 +278,7 @@ def test_an_app_without_a_queue_has_nothing_to_do(shop: Path) -> None:
 
 def test_the_demo_shows_each_way_to_end_and_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(home))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with started("demo", "--speed", "2000") as demo:
         lines_until(demo, "letters are kept in SQLiteStore")
         seen = "".join(lines_until(demo, "exhausted        always-down"))

@@ -34,7 +34,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import Source
 from mahavishnu.model.query import letter_query
 from mahavishnu.testing import turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, queue_of
+from tests.support.queues import NETWORK, Gate, House, Runs, queue_of
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -11,7 +11,7 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.testing import ManualClock
-from tests.unit.queues import House, queue_of
+from tests.support.queues import House, queue_of
 
 PLUGIN = """
 from mahavishnu import hookimpl

@@ -27,8 +27,8 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.settings.schema import fields, variable
 from mahavishnu.settings.sources import FILE_VARIABLE
-from tests.opensearch.cluster import Cluster
-from tests.opensearch.tools import tool
+from tests.support.opensearch.cluster import Cluster
+from tests.support.opensearch.tools import tool
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

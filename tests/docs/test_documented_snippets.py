@@ -26,7 +26,7 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.testing import ManualClock
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 CLOCK = SystemClock()

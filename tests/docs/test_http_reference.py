@@ -15,8 +15,8 @@ from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events import routes as events
 from mahavishnu.http import errors
-from tests.acceptance.server import served
-from tests.unit.api.test_auth import ROUTES, UNGUARDED
+from tests.http.test_auth import ROUTES, UNGUARDED
+from tests.support.server import served
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference-http.md").read_text(encoding="utf-8")

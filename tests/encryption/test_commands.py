@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mahavishnu.values.encryption import new_key
-from tests.unit.cli.conftest import Run, kept
+from tests.support.command_line import Run, kept
 
 KEYS = {name: new_key() for name in ("old", "new")}
 

@@ -29,10 +29,10 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import STORED, TASKS
 from mahavishnu.testing import Faults, FaultyStore, turn
 from mahavishnu.values.encryption import Encryption, new_key
-from tests.strategies import awkward_texts, objects
-from tests.unit.core.test_encryption import CANARY, Shop, open_letters, settings
-from tests.unit.core.test_permissions import client
-from tests.unit.queues import House, letter_of, queue_of
+from tests.core.test_access import client
+from tests.support.queues import House, letter_of, queue_of
+from tests.support.store_strategies import awkward_texts, objects
+from tests.values.test_encryption import CANARY, Shop, open_letters, settings
 
 SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward_texts).map(lambda each: each.value)
 

@@ -11,7 +11,7 @@ import pytest
 
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.values.encryption import new_key
-from tests.unit.queues import NETWORK, House, queue_of
+from tests.support.queues import NETWORK, House, queue_of
 
 HTML = {"Accept": "text/html"}
 ENCRYPTED, MASKED, PLAIN = "4111-canary-7f3a", "hunter-canary-2", "plain-canary-3"

@@ -16,7 +16,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import AUDIT
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 async def act(queue: DeadLetterQueue, action: str = "resolve", subject: str = "letter:a", **more: Any) -> None:

@@ -14,7 +14,7 @@ from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import NETWORK, House, Runs, fill, letter_of
+from tests.support.queues import NETWORK, House, Runs, fill, letter_of
 
 
 async def entries(queue: DeadLetterQueue) -> list[AuditEntry]:

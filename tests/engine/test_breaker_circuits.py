@@ -12,7 +12,7 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import Gate, House, Runs, fill, letter_of, sound, until
+from tests.support.queues import Gate, House, Runs, fill, letter_of, sound, until
 
 
 def opened(queue: DeadLetterQueue, adapter: str = NO_ADAPTER) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from mahavishnu.engine import event_bus
 from mahavishnu.model.events import Event, EventName
-from tests.unit.letters import NOON
-from tests.unit.queues import House, Runs, fill, until
+from tests.support.letters import NOON
+from tests.support.queues import House, Runs, fill, until
 
 current: ContextVar[str] = ContextVar("current", default="nobody")
 

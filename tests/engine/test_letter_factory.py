@@ -16,7 +16,7 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload, StoreUnavailab
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import MASK
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import House, fill, heard, letter_of, sound
+from tests.support.queues import House, fill, heard, letter_of, sound
 
 
 async def test_the_first_four_arguments_are_enough(any_house: House) -> None:

@@ -12,7 +12,7 @@ from mahavishnu.model.errors import QueueFull
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import letter_query
-from tests.unit.queues import NETWORK, Gate, House, Runs, letter_of, sound
+from tests.support.queues import NETWORK, Gate, House, Runs, letter_of, sound
 
 ONE, TWO, THREE = ({"n": n} for n in (1, 2, 3))
 

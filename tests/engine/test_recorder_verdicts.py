@@ -14,7 +14,7 @@ from mahavishnu.classify.verdict import Verdict
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory
-from tests.unit.queues import House, Runs, letter_of, queue_of
+from tests.support.queues import House, Runs, letter_of, queue_of
 
 TASK = {"n": 1}
 NETWORK, DENIED, MEMORY = "connection refused", PermissionError("access denied"), MemoryError("too large")

@@ -18,7 +18,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock, turn
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, letter_of, sound
+from tests.support.queues import NETWORK, Gate, House, Runs, fill, letter_of, sound
 
 
 @pytest.fixture(params=["memory", "sqlite"])

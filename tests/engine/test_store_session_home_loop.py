@@ -18,7 +18,7 @@ from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from tests.unit.queues import NETWORK, House, Runs, fails, letter_of, queue_of, sound, until
+from tests.support.queues import NETWORK, House, Runs, fails, letter_of, queue_of, sound, until
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Call, FaultyStore, ManualClock, make_letter
-from tests.unit.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound, until
+from tests.support.queues import NETWORK, House, Runs, fails, fill, letter_of, queue_of, sound, until
 
 
 class TestWaiting:

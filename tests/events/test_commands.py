@@ -7,7 +7,7 @@ import asyncio
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 STORE = ("--store", "sqlite:///letters.db")
 

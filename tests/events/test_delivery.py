@@ -19,8 +19,8 @@ from mahavishnu.events.rules import DomainEvent
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.webhooks import is_signed
 from mahavishnu.testing import turn
-from tests.receivers import HttpReceiver
-from tests.unit.queues import House
+from tests.support.queues import House
+from tests.support.receivers import HttpReceiver
 
 URL = "https://hooks.example/mahavishnu"
 

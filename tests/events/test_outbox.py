@@ -16,8 +16,8 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import EVENT_POSITIONS, EVENTS, TASKS
 from mahavishnu.testing import START, FaultyStore
 from mahavishnu.testing.faults import Call
-from tests.unit.core.test_event_sources import Shop, stored
-from tests.unit.queues import NETWORK, House, fails
+from tests.events.test_service_sources import Shop, stored
+from tests.support.queues import NETWORK, House, fails
 
 ON = {"durable_names": ["dlq.captured", "dlq.resolved", "step.complete"], "durable_outbox": True}
 

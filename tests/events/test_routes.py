@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_events_are_read_and_acknowledged(api: ApiHarness) -> None:

@@ -26,7 +26,7 @@ from mahavishnu.events.routes import (
 from mahavishnu.model.permissions import Scope
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, turn
-from tests.unit.queues import until
+from tests.support.queues import until
 
 
 class Listener:

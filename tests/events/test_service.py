@@ -20,7 +20,7 @@ from mahavishnu.events.service import DomainEvents
 from mahavishnu.model.errors import InvalidInput, ItemFailed, StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.source_kinds import EVENTS
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 def events_of(queue: DeadLetterQueue) -> DomainEvents:

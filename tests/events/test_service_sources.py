@@ -12,8 +12,8 @@ from mahavishnu.events import rules as derived_events
 from mahavishnu.events.rules import DomainEvent, EventRules, letter_events
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.testing import START, turn
-from tests.unit.core.test_domain_events import Heard
-from tests.unit.queues import NETWORK, House, Runs, fails, letter_of
+from tests.events.test_service import Heard
+from tests.support.queues import NETWORK, House, Runs, fails, letter_of
 
 
 async def stored(queue: DeadLetterQueue, count: int = 0) -> list[DomainEvent]:

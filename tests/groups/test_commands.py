@@ -9,7 +9,7 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.stores.urls import open_store
-from tests.unit.cli.conftest import Run, group_of, kept
+from tests.support.command_line import Run, group_of, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 GROUPS = """\

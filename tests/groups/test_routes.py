@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_a_list_of_one_state_has_its_quiet_groups(api: ApiHarness) -> None:

@@ -34,7 +34,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import GROUPS
 from mahavishnu.testing import FaultyStore, make_letter
 from mahavishnu.testing.clock import START
-from tests.unit.queues import House, Runs, heard, letter_of, pass_time
+from tests.support.queues import House, Runs, heard, letter_of, pass_time
 
 NETWORK, BAD = "connection refused by peer", "order 17 has no address"
 

@@ -14,7 +14,7 @@ from mahavishnu.http.auth import Role
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import REPLIES
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer
+from tests.support.api import TOKENS, URL, ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 VIEW, ACT, OWN = Role.VIEWER, Role.OPERATOR, Role.ADMIN

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.model.errors import ReadTimeout, StoreUnavailable
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 

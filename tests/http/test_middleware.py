@@ -19,7 +19,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.base import Result
 from mahavishnu.testing import turn
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness, bearer
+from tests.support.api import TOKENS, URL, ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 KEY = {"Idempotency-Key": "k"}

@@ -14,7 +14,7 @@ from mahavishnu.http.proxies import Proxies, RoleMap
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import Scope
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness
+from tests.support.api import TOKENS, URL, ApiHarness
 
 PROXY, ELSEWHERE = "10.1.2.3", "192.0.2.9"
 HTML = {"Accept": "text/html"}

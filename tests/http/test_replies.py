@@ -13,7 +13,7 @@ from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import ManualClock
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 async def kept(replies: Replies) -> list[str]:

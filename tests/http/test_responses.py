@@ -12,7 +12,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Page
 from mahavishnu.stores.kinds import AUDIT, LETTERS, RUNS
 from mahavishnu.testing import make_letter
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 DEEP: list[Any] = []
 for _ in range(190):

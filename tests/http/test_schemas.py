@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from mahavishnu.http.schemas import Filter
 from mahavishnu.model.clock import instant_text
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 ONE = {
     "status": "pending",

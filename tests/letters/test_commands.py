@@ -11,9 +11,9 @@ import pytest
 from mahavishnu.cli import output as times
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
-from tests.unit.cli.commands.test_runs import halted
-from tests.unit.cli.conftest import Run, kept
-from tests.unit.letters import NOON
+from tests.bulk.test_commands import halted
+from tests.support.command_line import Run, kept
+from tests.support.letters import NOON
 
 pytestmark = pytest.mark.usefixtures("letters")
 BAD = "\\x1b[2Jbad [red]x[/red] value line two"

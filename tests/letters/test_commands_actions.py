@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Run, group_of, kept
+from tests.support.command_line import Run, group_of, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 

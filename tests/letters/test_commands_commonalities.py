@@ -9,8 +9,8 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock, make_letter
-from tests.unit.cli.conftest import Run
-from tests.unit.letters import NOON
+from tests.support.command_line import Run
+from tests.support.letters import NOON
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.usefixtures("letters")
 

@@ -27,7 +27,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import LedgerEntry, Revision
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_letter
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import House, Runs, fill, sound, until
+from tests.support.queues import House, Runs, fill, sound, until
 
 OLD = timedelta(days=31)
 OPERATIONS = ("get", "find", "write", "remove")

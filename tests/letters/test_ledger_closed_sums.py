@@ -27,8 +27,8 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
 from mahavishnu.testing.faults import Call
 from mahavishnu.testing.letters import make_letter
-from tests.unit.core.queue.test_ledger import OPERATIONS, Actor
-from tests.unit.queues import House, Runs, fill, letter_of, sound
+from tests.letters.test_ledger import OPERATIONS, Actor
+from tests.support.queues import House, Runs, fill, letter_of, sound
 
 HOURS = 2 * 3600.0
 DAYS = 31 * 86400.0

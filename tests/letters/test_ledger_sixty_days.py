@@ -12,7 +12,7 @@ import pytest
 
 from mahavishnu.core.services import archive_old
 from mahavishnu.letters.ledger import Ledger
-from tests.unit.queues import House
+from tests.support.queues import House
 
 DAYS, A_DAY, FAIL = 60, 12, 3
 KEPT_DAYS, TOMBSTONE_DAYS = 10, 30

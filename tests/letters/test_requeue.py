@@ -18,7 +18,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, Source, SourceKind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Faults
-from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
+from tests.support.queues import Gate, House, Runs, fill, heard, letter_of, pass_time, settle, sound, until
 
 MESSAGE = "Task not found in DLQ or already resolved"
 CLOSED = {

@@ -14,7 +14,7 @@ from mahavishnu.stores.base import get_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
-from tests.unit.api.conftest import ApiHarness, harness_for
+from tests.support.api import ApiHarness, harness_for
 
 R320 = "dlq_entry_uuid task_uuid original_state dlq_reason dlq_timestamp retry_count resolution_status task_snapshot"
 NEW = {"task_id": "wf", "error": "connection reset"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_of_a_group_and_of_a_letter(api: ApiHarness) -> None:

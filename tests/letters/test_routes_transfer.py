@@ -19,7 +19,7 @@ from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.model.errors import ItemFailed
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
-from tests.unit.api.conftest import ApiHarness, bearer
+from tests.support.api import ApiHarness, bearer
 
 PAGES = 400  # of 500 letters: much more than what fits between two sockets
 

@@ -19,7 +19,7 @@ from mahavishnu.model.errors import (
     NoSuchLetter,
 )
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound, until
+from tests.support.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, sound, until
 
 
 async def exhausted(queue: DeadLetterQueue, task_id: str = "wf_1", **options: Any) -> None:

@@ -27,7 +27,7 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 from mahavishnu.testing import FaultyStore, Hold
-from tests.unit.queues import Gate, House, Runs, heard, letter_of, sound
+from tests.support.queues import Gate, House, Runs, heard, letter_of, sound
 
 TASK = {"type": "charge", "to": {"url": "http://old", "retries": 3}, "items": [1, 2]}
 PATCH = {"to": {"url": "http://new", "retries": None}}

@@ -11,7 +11,7 @@ from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.query import letter_query
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import Hook
-from tests.unit.queues import Gate, House, Runs, fill, heard, letter_of, sound
+from tests.support.queues import Gate, House, Runs, fill, heard, letter_of, sound
 
 
 @pytest.mark.parametrize("verb", ["archive_many", "resolve_many", "cancel_many"])

@@ -26,8 +26,8 @@ from mahavishnu.stores.base import get_one
 from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.letters import make_letter
-from tests.strategies import letters
-from tests.unit.queues import House, Runs, heard, letter_of, sound
+from tests.support.queues import House, Runs, heard, letter_of, sound
+from tests.support.store_strategies import letters
 
 
 @pytest.fixture

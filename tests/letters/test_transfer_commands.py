@@ -13,7 +13,7 @@ import pytest
 
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from tests.unit.cli.conftest import Run, kept
+from tests.support.command_line import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
 

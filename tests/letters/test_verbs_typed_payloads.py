@@ -14,9 +14,9 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.work import same_letters, same_work, with_types_of
 from mahavishnu.values.typed_json import read, write_json
-from tests.unit.letters import NOON as NOW
-from tests.unit.letters import captured as letter
-from tests.unit.queues import House
+from tests.support.letters import NOON as NOW
+from tests.support.letters import captured as letter
+from tests.support.queues import House
 
 TASK = {"amount": Decimal("12.50"), "days": [date(2026, 1, 1)], "note": "x"}
 

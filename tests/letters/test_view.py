@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.cli import output as times
 from mahavishnu.letters.view import _next, _retries, _run_by, place_of, state_of
-from tests.unit.letters import NOON
+from tests.support.letters import NOON
 
 
 def said(**changes: Any) -> str:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.clock import Clock, SystemClock, instant, instant_text
 from mahavishnu.model.errors import InvalidInput
-from tests.unit.letters import NAIVE
-from tests.unit.strategies import moments
+from tests.support.letters import NAIVE
+from tests.support.strategies import moments
 
 ZONES: st.SearchStrategy[tzinfo] = st.sampled_from(
     [UTC, timezone(timedelta(hours=-11)), ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kathmandu")]

@@ -28,8 +28,8 @@ from mahavishnu.model.ids import (
     new_token,
     partition_of,
 )
-from tests.unit.letters import NOON
-from tests.unit.strategies import moments, names, plain_names
+from tests.support.letters import NOON
+from tests.support.strategies import moments, names, plain_names
 
 TODAY = moments(2020, 2037)
 

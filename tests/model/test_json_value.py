@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.model.errors import InvalidPayload
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, is_large, json_safe_copy, nesting_depth, type_label
-from tests.unit.strategies import json_values
+from tests.support.strategies import json_values
 
 
 class Colour(Enum):

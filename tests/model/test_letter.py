@@ -23,8 +23,8 @@ from mahavishnu.model.letter_parts import (
     SourceKind,
     Tallies,
 )
-from tests.unit.letters import NOON, captured, claimed
-from tests.unit.strategies import letters
+from tests.support.letters import NOON, captured, claimed
+from tests.support.strategies import letters
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.model.work import Success
 from mahavishnu.queues import items as queue_items
 from mahavishnu.queues.items import withdraw
-from tests.unit.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
+from tests.support.letters import BY, NOON, STANDINGS, TOKEN, captured, claimed, failure, noon
 
 exhausted = STANDINGS["exhausted"]
 DONE = Success(EMPTY, None, (), NOON)

@@ -16,7 +16,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome, ResolutionStatus, Source, SourceKind
 from mahavishnu.model.lifecycle import close_by_success, edit, fail, merge, release, renew, requeue, succeed, violations
 from mahavishnu.model.work import Success
-from tests.unit.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
+from tests.support.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 OPEN = ("due", "waiting", "running", "crashed", "exhausted")

@@ -20,7 +20,7 @@ from mahavishnu.model.lifecycle import (
     succeed,
     violations,
 )
-from tests.unit.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
+from tests.support.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]
 

@@ -28,7 +28,7 @@ from mahavishnu.model.lifecycle import (
     new_letter,
     succeed,
 )
-from tests.unit.letters import IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, draft, failure, made, noon
+from tests.support.letters import IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, draft, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]

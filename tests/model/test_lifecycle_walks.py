@@ -20,7 +20,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome, Tallies
 from mahavishnu.model.lifecycle import MAX_RECOVERIES, TABLE, Move, violations
 from mahavishnu.model.work import Success
-from tests.unit.letters import NOON, draft, failure
+from tests.support.letters import NOON, draft, failure
 
 TASKS = st.sampled_from(["wf_1", "wf_2", "wf_3"])
 POLICIES = st.sampled_from(["exponential", "linear", "immediate", "never"])

@@ -29,8 +29,8 @@ from mahavishnu.model.query import (
     require_query,
     words,
 )
-from tests.unit.letters import NAIVE, NOON, noon
-from tests.unit.strategies import texts
+from tests.support.letters import NAIVE, NOON, noon
+from tests.support.strategies import texts
 
 FEW = {
     "status": ("pending", "exhausted"),

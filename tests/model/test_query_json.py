@@ -27,7 +27,7 @@ from mahavishnu.model.query import (
     query_to_json,
 )
 from mahavishnu.stores.kinds import LETTERS
-from tests.strategies import awkward_texts, queries
+from tests.support.store_strategies import awkward_texts, queries
 
 
 @given(queries(LETTERS, awkward_texts))

@@ -19,7 +19,7 @@ from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, Talli
 from mahavishnu.model.lifecycle import merge, violations
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters, visible_letter
 from mahavishnu.testing import make_letter
-from tests.unit.letters import TOKEN, captured, claimed, failure, noon
+from tests.support.letters import TOKEN, captured, claimed, failure, noon
 
 RETRYING = DeadLetterStatus.RETRYING
 NOW, LATER = noon(2), noon(240)  # all leases last, and have ended

@@ -17,9 +17,9 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RecordedVerdict, ResolutionStatus, Source, SourceKind
 from mahavishnu.model.lifecycle import MAX_ABSORBED, TABLE, violations
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters, visible_letter
-from tests.unit.letters import NOON, STANDINGS, captured, claimed, noon
-from tests.unit.model.test_lifecycle import MOVES
-from tests.unit.model.test_reconcile import histories, letter
+from tests.model.test_lifecycle import MOVES
+from tests.model.test_reconcile import histories, letter
+from tests.support.letters import NOON, STANDINGS, captured, claimed, noon
 
 NOW = noon(2)
 KEPT = {

@@ -11,7 +11,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import Source, SourceKind
 from mahavishnu.model.lifecycle import edit
 from mahavishnu.model.work import as_other_work, as_sole_work, place_keys, places_of, same_letters, same_work
-from tests.unit.letters import NOON, captured
+from tests.support.letters import NOON, captured
 
 ONE, TWO, THREE = (Json.of({"n": n}) for n in (1, 2, 3))
 

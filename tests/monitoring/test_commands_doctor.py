@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 
 def test_it_lists_what_cannot_be_read_and_fails(run: Run, letters: Path) -> None:

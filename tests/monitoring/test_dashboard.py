@@ -22,8 +22,8 @@ from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState, evolve, new_task
 from mahavishnu.testing import FaultyStore
-from tests.unit.core.queue.test_archiving import LATER
-from tests.unit.queues import House
+from tests.archive.test_archiving import LATER
+from tests.support.queues import House
 
 NAMESPACES = ("default", "eu")
 MINUTE = timedelta(minutes=1)

@@ -9,8 +9,8 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import ManualClock
-from tests.opensearch import Servers
-from tests.unit.core.queue.test_dashboard import archive_recounted, assert_staleness, fill_tasks
+from tests.monitoring.test_dashboard import archive_recounted, assert_staleness, fill_tasks
+from tests.support.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 

@@ -17,7 +17,7 @@ from mahavishnu.model.events import LOG_EVENTS, log_event
 from mahavishnu.monitoring.exposition import JsonLines
 from mahavishnu.testing import ManualClock
 
-PACKAGE = Path(__file__).parents[3] / "mahavishnu"
+PACKAGE = Path(__file__).parents[2] / "mahavishnu"
 CANARY = "canary-4711"
 
 

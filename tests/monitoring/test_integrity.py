@@ -14,8 +14,8 @@ from mahavishnu.monitoring.integrity import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
-from tests.unit.core.queue.test_archiving import LATER
-from tests.unit.queues import House
+from tests.archive.test_archiving import LATER
+from tests.support.queues import House
 
 
 def damage(path: Path, statement: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.probes import Answer, ProbeServer
-from tests.acceptance.server import environment_for
+from tests.support.server import environment_for
 
 
 async def answer_ok() -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mahavishnu.tasks.service import Lifecycle
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_the_views_are_what_the_queue_says(api: ApiHarness) -> None:

@@ -19,7 +19,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
-from tests.unit.api.conftest import ApiHarness, bearer
+from tests.support.api import ApiHarness, bearer
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 

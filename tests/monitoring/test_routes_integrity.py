@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.testing import FaultyStore
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_they_are_listed(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.stores.kinds import LETTERS
-from tests.unit.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, sound
+from tests.support.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, sound
 
 DOCUMENTED = {
     "queue_size", "max_size", "utilization_percent", "status_breakdown", "error_categories", "retry_policies",

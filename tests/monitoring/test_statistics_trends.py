@@ -14,7 +14,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import ManualClock
-from tests.unit.letters import NOON
+from tests.support.letters import NOON
 
 HOUR = timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""One process that does what a worker does about alerts: `python -m tests.acceptance.alert_node STORE WEBHOOK`.
+"""One process that does what a worker does about alerts: `python -m tests.proofs.alert_node STORE WEBHOOK`.
 
 It is ready when it says so, begins at a line on stdin, and says how many notices were taken.
 """

@@ -1,4 +1,4 @@
-"""A process that carries bulk runs on until it is killed: `python -m tests.acceptance.bulk_node <url>`."""
+"""A process that carries bulk runs on until it is killed: `python -m tests.proofs.bulk_node <url>`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.node import say
+from tests.support.node import say
 
 LIMITS = Limits(lease_seconds=2.0, skew_seconds=0.5)
 

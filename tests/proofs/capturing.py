@@ -1,4 +1,4 @@
-"""A process whose workflows fail while its store breaks: `python -m tests.acceptance.capturing '{"url": …}'`.
+"""A process whose workflows fail while its store breaks: `python -m tests.proofs.capturing '{"url": …}'`.
 
 For each line of names that it reads it runs a workflow for each, all at once, and prints as a line of JSON what their
 results said; `full` on a line of its own makes its disk a full one. It works until it is killed.
@@ -15,7 +15,7 @@ from typing import Any
 
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from tests.acceptance.node import say
+from tests.support.node import say
 
 
 def settings(url: str, local: str | None) -> MahavishnuSettings:

@@ -1,6 +1,6 @@
 """Chaos: five processes work on one store while they are killed, the store goes away and clocks jump.
 
-`python -m tests.acceptance.chaos --runs 30 --seconds 45 --clears 6` does it thirty times with six times the deletions,
+`python -m tests.proofs.chaos --runs 30 --seconds 45 --clears 6` does it thirty times with six times the deletions,
 on SQLite and OpenSearch in turns, and prints a line for each run; `--seed` repeats one. The tests do it a few times.
 At the end nothing that was acknowledged is missing or dropped, nothing is doubled, and the statistics are exact.
 """
@@ -36,12 +36,12 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.tasks.service import Lifecycle
-from tests.acceptance.chaos_node import REMEMBERED, RETENTION, STALENESS, JumpingClock, local_store
-from tests.acceptance.chaos_queues import QUEUES, define_queues
-from tests.acceptance.node import CLOCK, ROOT, Node, say, until
-from tests.bookkeeping import Diary, Findings, check
-from tests.item_bookkeeping import ItemFindings, check_items
-from tests.opensearch import Cluster
+from tests.proofs.chaos_node import REMEMBERED, RETENTION, STALENESS, JumpingClock, local_store
+from tests.proofs.chaos_queues import QUEUES, define_queues
+from tests.support.bookkeeping import Diary, Findings, check
+from tests.support.item_bookkeeping import ItemFindings, check_items
+from tests.support.node import CLOCK, ROOT, Node, say, until
+from tests.support.opensearch import Cluster
 
 PROCESSES = 5
 MAX_SIZE = 700  # the queue is full now and then
@@ -178,7 +178,7 @@ class Chaos:
             "clears": self.plan.clears,
             "calm": self.plan.calm,
         }
-        command = [sys.executable, "-m", "tests.acceptance.chaos_node", json.dumps(options)]
+        command = [sys.executable, "-m", "tests.proofs.chaos_node", json.dumps(options)]
         return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
 
     async def rage(self) -> None:
@@ -323,7 +323,7 @@ async def _run_on(server: Server, folder: Path, plan: Plan) -> Report:
 
 def main() -> int:
     """One run or many, each with a line, and a summary. Returns how many were not as they should be."""
-    parser = argparse.ArgumentParser(prog="python -m tests.acceptance.chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1000), help="of the first run; then upwards")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=45)

@@ -35,9 +35,9 @@ from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.templates import read_templates
 from mahavishnu.testing import Faults, FaultyStore
-from tests.acceptance.chaos_queues import QueueActor
-from tests.bookkeeping import state_text, waiting_entry
-from tests.outages import OUTAGES
+from tests.proofs.chaos_queues import QueueActor
+from tests.support.bookkeeping import state_text, waiting_entry
+from tests.support.outages import OUTAGES
 
 TASKS = 400
 # A letter remembers the last fifty that it succeeded or took in, and ten whose failures it counts. Here it remembers

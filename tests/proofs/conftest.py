@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 
 @pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])

@@ -1,4 +1,4 @@
-"""One process that publishes events and dies: `python -m tests.acceptance.event_node URL`.
+"""One process that publishes events and dies: `python -m tests.proofs.event_node URL`.
 
 It stores three events. Then it is killed, when an outcome is written and its event is not yet.
 """

@@ -1,4 +1,4 @@
-"""One process's life: `python -m tests.acceptance.life work|go-home`, with the settings in the environment.
+"""One process's life: `python -m tests.proofs.life work|go-home`, with the settings in the environment.
 
 `work` runs workflows that fail and retries them until nothing is left to do now; `go-home` waits until nothing is kept
 locally any more. Both end with one line of JSON that tells what they saw.
@@ -20,7 +20,7 @@ from mahavishnu.core import MahavishnuApp  # noqa: E402
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue  # noqa: E402
 from mahavishnu.model.errors import StoreUnavailable  # noqa: E402
 from mahavishnu.model.events import Event, EventName  # noqa: E402
-from tests.acceptance.node import say, until  # noqa: E402
+from tests.support.node import say, until  # noqa: E402
 
 FLAKY, DOWN, LATER, ITEMS = 20, 5, 5, 4
 RUNS: Counter[str] = Counter()

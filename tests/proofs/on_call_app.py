@@ -1,6 +1,6 @@
 """The app of the on-call story: a shop whose bills go to a service that has moved.
 
-`python -m tests.acceptance.on_call_app` is a worker of it that looks for letters more often than settings allow: what
+`python -m tests.proofs.on_call_app` is a worker of it that looks for letters more often than settings allow: what
 a run frees, it takes at once, and the story is not mostly about waiting.
 """
 

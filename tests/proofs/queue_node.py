@@ -1,4 +1,4 @@
-"""A process that works on a named queue until it is killed: `python -m tests.acceptance.queue_node URL ACT [LOG]`.
+"""A process that works on a named queue until it is killed: `python -m tests.proofs.queue_node URL ACT [LOG]`.
 
 ACT is `fail`: each item is dead at once and moves; or `complete`: each one that is leased is noted in the log and done,
 until the queue is empty.
@@ -13,7 +13,7 @@ import sys
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.node import say
+from tests.support.node import say
 
 AT_ONCE = {"fail": 25, "complete": 20}
 

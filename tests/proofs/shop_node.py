@@ -1,4 +1,4 @@
-"""One process of a shop with a tracked workflow of five steps: `python -m tests.acceptance.shop_node URL LOG ACT`.
+"""One process of a shop with a tracked workflow of five steps: `python -m tests.proofs.shop_node URL LOG ACT`.
 
 ACT is `raise` or `kill`: what happens in the third step of a first run; or `retry`: run what is due. Each step writes a
 line to the log, which is there whoever is killed afterwards; so does the end of a run that had equal values.

@@ -11,16 +11,16 @@ from datetime import timedelta
 from pathlib import Path
 
 from mahavishnu.alerts.rules import HELD
-from tests.acceptance.alert_node import app_on
-from tests.acceptance.node import ROOT, WrongClock
-from tests.receivers import HttpReceiver
+from tests.proofs.alert_node import app_on
+from tests.support.node import ROOT, WrongClock
+from tests.support.receivers import HttpReceiver
 
 SKEW = timedelta(seconds=31)
 
 
 async def start(store_url: str, webhook: str) -> Process:
     """A process that is ready to look."""
-    command = [sys.executable, "-m", "tests.acceptance.alert_node", store_url, webhook]
+    command = [sys.executable, "-m", "tests.proofs.alert_node", store_url, webhook]
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
     assert process.stdout is not None
     assert await process.stdout.readline() == b"ready\n"

@@ -14,8 +14,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 from schemathesis.core.result import Ok
 
-from tests.acceptance.server import Server, served
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
+from tests.support.server import Server, served
 
 FEW, MANY = 2, 20  # examples for each operation
 LONGEST_QUERY = 20_000

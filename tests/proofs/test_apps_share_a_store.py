@@ -22,7 +22,7 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Store, scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.node import ROOT, Node, until
+from tests.support.node import ROOT, Node, until
 
 pytestmark = pytest.mark.faults
 EARLIER = os.environ.get("EARLIER_VERSION")
@@ -37,7 +37,7 @@ def start(name: str, calls: int, folder: Path, **options: Any) -> Node:
     """A process of this app that may not be ready yet."""
     given = {"name": name, "calls": calls, **options, **APPS[name]}
     code = EARLIER if given.get("earlier") == "real" and EARLIER else str(ROOT)
-    command = [sys.executable, str(ROOT / "tests/acceptance/app_node.py"), json.dumps(given)]
+    command = [sys.executable, str(ROOT / "tests/proofs/app_node.py"), json.dumps(given)]
     environment = {**os.environ, "PYTHONPATH": code}
     return Node(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder))
 

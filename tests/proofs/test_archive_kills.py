@@ -18,15 +18,15 @@ from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.stores.source_kinds import TASKS, TRANSITIONS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock
-from tests.unit.core.queue.test_archiving import MONTH, closed, copies_in, living
-from tests.unit.core.queue.test_task_archiving import number, with_many_moves
-from tests.unit.queues import letter_of, sound
+from tests.archive.test_archiving import MONTH, closed, copies_in, living
+from tests.archive.test_tasks import number, with_many_moves
+from tests.support.queues import letter_of, sound
 
 DAYS = 40
 
 
 async def begin(path: Path, batch: int) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "tests.acceptance.archive_node", str(path), str(DAYS), str(batch)]
+    command = [sys.executable, "-m", "tests.proofs.archive_node", str(path), str(DAYS), str(batch)]
     return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
 
 

@@ -23,10 +23,10 @@ import pytest
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.acceptance.capturing import make_app, payload
-from tests.acceptance.node import CLOCK, ROOT, until
-from tests.integration.opensearch_proxy import Action, Proxy, answer
-from tests.opensearch import Servers
+from tests.proofs.capturing import make_app, payload
+from tests.support.node import CLOCK, ROOT, until
+from tests.support.opensearch import Servers
+from tests.support.opensearch_proxy import Action, Proxy, answer
 
 pytestmark = pytest.mark.faults
 PAGE = b"<html>default backend</html>"
@@ -63,7 +63,7 @@ class Child:
 
     @classmethod
     async def start(cls, place: Place) -> Child:
-        command = [sys.executable, "-m", "tests.acceptance.capturing", json.dumps(place.options)]
+        command = [sys.executable, "-m", "tests.proofs.capturing", json.dumps(place.options)]
         if os.geteuid() == 0:  # the permissions of files mean nothing to root
             command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=ROOT)

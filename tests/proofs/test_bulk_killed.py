@@ -19,8 +19,8 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
-from tests.acceptance.bulk_node import LIMITS
-from tests.acceptance.node import CLOCK, ROOT, Node, until
+from tests.proofs.bulk_node import LIMITS
+from tests.support.node import CLOCK, ROOT, Node, until
 
 pytestmark = pytest.mark.faults
 
@@ -36,7 +36,7 @@ def letter_of(number: int) -> DeadLetter:
 
 
 def start(url: str) -> Node:
-    node = Node(Popen([sys.executable, "-m", "tests.acceptance.bulk_node", url], stdout=PIPE, text=True, cwd=ROOT))
+    node = Node(Popen([sys.executable, "-m", "tests.proofs.bulk_node", url], stdout=PIPE, text=True, cwd=ROOT))
     node.ready()
     return node
 

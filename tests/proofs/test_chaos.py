@@ -1,10 +1,10 @@
-"""A few runs of chaos, see `tests.acceptance.chaos`: with some deletions and with many."""
+"""A few runs of chaos, see `tests.proofs.chaos`: with some deletions and with many."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.acceptance import chaos
+from tests.proofs import chaos
 
 pytestmark = [pytest.mark.faults, pytest.mark.prove]
 

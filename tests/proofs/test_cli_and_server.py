@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from mahavishnu.core.commands import app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.server import environment_for, served
+from tests.support.server import environment_for, served
 
 TOKENS = {
     "SERVER__VIEWERS": '{"vic": "look-only"}',

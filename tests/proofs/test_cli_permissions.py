@@ -19,7 +19,7 @@ from mahavishnu.model.permissions import Permission
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import ManualClock
-from tests.acceptance.server import served
+from tests.support.server import served
 
 RETRY, EDIT, DELETE, CONFIGURE = Permission.RETRY, Permission.EDIT, Permission.DELETE, Permission.CONFIGURE
 PAYLOAD = Permission.VIEW_PAYLOAD

@@ -22,7 +22,7 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
-from tests.acceptance.node import CLOCK, ROOT, Node, nobody_writes, start, until
+from tests.support.node import CLOCK, ROOT, Node, nobody_writes, start, until
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults, pytest.mark.prove]
 LEASE_SECONDS = 3.0

@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.node import CLOCK, until
-from tests.acceptance.server import Server, served
-from tests.marks import PROVED_ON_OPENSEARCH
+from tests.support.marks import PROVED_ON_OPENSEARCH
+from tests.support.node import CLOCK, until
+from tests.support.server import Server, served
 
 pytestmark = PROVED_ON_OPENSEARCH
 

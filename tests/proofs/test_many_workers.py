@@ -21,7 +21,7 @@ from mahavishnu.stores.base import Collection, Store, get_one, scan
 from mahavishnu.stores.kinds import LETTERS, WORKERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
-from tests.acceptance.node import CLOCK, diary, nodes, start, until
+from tests.support.node import CLOCK, diary, nodes, start, until
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
 

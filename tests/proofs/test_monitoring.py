@@ -18,9 +18,9 @@ import httpx
 import pytest
 import yaml
 
-from tests.acceptance.server import served
 from tests.docs.test_monitoring import GROUPS
-from tests.opensearch.tools import tool
+from tests.support.opensearch.tools import tool
+from tests.support.server import served
 
 WAIT = 60.0
 

@@ -15,7 +15,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
 WRITERS = 40

@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mahavishnu.core.commands import app
-from tests.acceptance.server import environment_for
+from tests.support.server import environment_for
 
 CUSTOMERS = 12
 SHOP = """

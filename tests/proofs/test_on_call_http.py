@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.node import until
-from tests.acceptance.server import Server, environment_for, served
-from tests.opensearch import Servers
+from tests.support.node import until
+from tests.support.opensearch import Servers
+from tests.support.server import Server, environment_for, served
 
 ORDERS = 40
 TOKENS = {"SERVER__VIEWERS": '{"vic": "look"}', "SERVER__OPERATORS": '{"olga": "act"}'}
@@ -29,7 +29,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
         cluster: Servers = request.getfixturevalue("opensearch")
         url = cluster.urls[0].replace("http", "opensearch", 1) + "/on-call?timeout=30"  # a busy machine is no outage
     with served(url, tmp_path, **TOKENS, **NO_RETRIES) as server:
-        command = [sys.executable, "-m", "tests.acceptance.on_call_app"]
+        command = [sys.executable, "-m", "tests.proofs.on_call_app"]
         worker = Popen(command, env=environment_for(url, tmp_path, **NO_RETRIES), stdout=DEVNULL, stderr=DEVNULL)
         try:
             yield server

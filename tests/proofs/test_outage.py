@@ -17,7 +17,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
 TASKS, EACH = 50, 40

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.life import DOWN, FLAKY, ITEMS, LATER
-from tests.acceptance.node import PATIENCE_SECONDS, ROOT
-from tests.opensearch import Cluster
+from tests.proofs.life import DOWN, FLAKY, ITEMS, LATER
+from tests.support.node import PATIENCE_SECONDS, ROOT
+from tests.support.opensearch import Cluster
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.faults]
 STARTS_WITHIN_SECONDS = 5
@@ -32,7 +32,7 @@ def live(part: str, home: Path, url: str) -> dict[str, Any]:
         "MAHAVISHNU_CIRCUIT__FAILURE_THRESHOLD": "1000",
         "MAHAVISHNU_QUEUES": '{"orders": {"max_attempts": 2}}',
     }
-    command = [sys.executable, "-m", "tests.acceptance.life", part]
+    command = [sys.executable, "-m", "tests.proofs.life", part]
     done = subprocess.run(
         command, env=environment, cwd=home, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )

@@ -13,9 +13,9 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.node import CLOCK, ROOT, Node, until
-from tests.bookkeeping import Diary
-from tests.item_bookkeeping import check_items
+from tests.support.bookkeeping import Diary
+from tests.support.item_bookkeeping import check_items
+from tests.support.node import CLOCK, ROOT, Node, until
 
 pytestmark = pytest.mark.faults
 SELDOM = pytest.mark.prove
@@ -24,7 +24,7 @@ ON_OPENSEARCH = [pytest.mark.opensearch, SELDOM]
 
 def start(url: str, act: str, log: Path | None = None) -> Node:
     more = [] if log is None else [str(log)]
-    command = [sys.executable, "-m", "tests.acceptance.queue_node", url, act, *more]
+    command = [sys.executable, "-m", "tests.proofs.queue_node", url, act, *more]
     return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
 
 

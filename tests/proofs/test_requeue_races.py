@@ -23,9 +23,9 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.node import CLOCK, until
-from tests.acceptance.server import Server, served
-from tests.marks import PROVED_ON_OPENSEARCH
+from tests.support.marks import PROVED_ON_OPENSEARCH
+from tests.support.node import CLOCK, until
+from tests.support.server import Server, served
 
 pytestmark = PROVED_ON_OPENSEARCH
 

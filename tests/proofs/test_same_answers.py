@@ -35,9 +35,9 @@ from mahavishnu.stores.base import Cursor
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import make_letter
-from tests.acceptance.node import CLOCK
-from tests.acceptance.server import Server, environment_for, served
-from tests.opensearch import Servers
+from tests.support.node import CLOCK
+from tests.support.opensearch import Servers
+from tests.support.server import Server, environment_for, served
 
 # Items of named queues have the other one while they wait, and are no letters among all namespaces.
 REASONS = [each for each in DlqReason if each is not DlqReason.QUEUED]

@@ -18,7 +18,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock, make_letter
-from tests.opensearch import Cluster, until
+from tests.support.opensearch import Cluster, until
 
 pytestmark = pytest.mark.opensearch
 PASSWORD = "Quiet-Harbour-41"

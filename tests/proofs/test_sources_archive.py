@@ -20,8 +20,8 @@ from mahavishnu.stores.urls import open_store
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.clock import START
-from tests.unit.core.queue.test_task_archiving import with_many_moves
-from tests.unit.queues import letter_of, sound
+from tests.archive.test_tasks import with_many_moves
+from tests.support.queues import letter_of, sound
 
 NewQueue = Callable[..., DeadLetterQueue]
 LATER = timedelta(days=31)

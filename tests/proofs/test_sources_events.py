@@ -16,10 +16,10 @@ from mahavishnu.events.log import HOLE_SECONDS
 from mahavishnu.stores.source_kinds import EVENTS, STORED, TASKS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import FaultyStore
-from tests.acceptance.event_node import app_on
-from tests.acceptance.node import ROOT, WrongClock
-from tests.opensearch import Servers
-from tests.unit.core.test_domain_events import Heard
+from tests.events.test_service import Heard
+from tests.proofs.event_node import app_on
+from tests.support.node import ROOT, WrongClock
+from tests.support.opensearch import Servers
 
 
 def faulty(url: str) -> FaultyStore:
@@ -42,7 +42,7 @@ def add_shop(app: MahavishnuApp) -> None:
 
 async def test_what_a_process_published_before_it_died_others_read(store_url: str) -> None:
     """Each consumer gets what it has not acknowledged, after any restart; the outbox adds what is missing, once."""
-    command = [sys.executable, "-m", "tests.acceptance.event_node", store_url]
+    command = [sys.executable, "-m", "tests.proofs.event_node", store_url]
     died = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, timeout=120, check=False)
     assert died.returncode == -signal.SIGKILL
     async with app_on(store_url) as app:

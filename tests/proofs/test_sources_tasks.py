@@ -15,13 +15,13 @@ import pytest
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.errors import ChangedMeanwhile
 from mahavishnu.tasks.task import StepRecord, TaskState
-from tests.acceptance.node import ROOT
-from tests.acceptance.shop_node import STEPS, app_on
+from tests.proofs.shop_node import STEPS, app_on
+from tests.support.node import ROOT
 
 
 def run_node(url: str, log: Path, act: str) -> int:
     """Run one process of the shop to its end; its exit code."""
-    command = [sys.executable, "-m", "tests.acceptance.shop_node", url, str(log), act]
+    command = [sys.executable, "-m", "tests.proofs.shop_node", url, str(log), act]
     return subprocess.run(command, cwd=ROOT, timeout=120, check=False, stderr=subprocess.DEVNULL).returncode
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 
 def test_a_queue_from_its_beginning_to_its_dead_queue_and_back(run: Run) -> None:

@@ -12,7 +12,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue
 from mahavishnu.queues.rules import QueueDefinition, RetryRule
 from mahavishnu.testing import turn
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.queues.service import NamedQueues
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, away, read, require_inert
-from tests.unit.api.pages.test_acts import post
+from tests.console.test_forms import post
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, away, read, require_inert
 
 
 async def dead_item(api: ApiHarness, payload: object = "work") -> str:

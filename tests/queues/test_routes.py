@@ -8,7 +8,7 @@ import pytest
 
 from mahavishnu.model.durations import LONGEST_SECONDS, require_wait
 from mahavishnu.model.errors import InvalidInput
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_a_queue_over_http(api: ApiHarness) -> None:

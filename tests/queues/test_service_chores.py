@@ -23,7 +23,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import CLOSINGS, House, Runs
+from tests.support.queues import CLOSINGS, House, Runs
 
 
 async def test_items_that_were_done_long_ago_go_to_the_archive(house: House) -> None:

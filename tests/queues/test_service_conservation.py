@@ -16,7 +16,7 @@ from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import CLOSINGS, House
+from tests.support.queues import CLOSINGS, House
 
 NAMES = ("S1", "S2", "D", "E")
 

@@ -20,7 +20,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.source_kinds import QUEUES
 from mahavishnu.testing import FaultyStore, turn
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 @pytest.mark.parametrize("ticks", range(8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.search.service import COUNTS_LAST
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 @pytest.fixture

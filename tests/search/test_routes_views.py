@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_a_view_is_saved_read_changed_and_deleted(api: ApiHarness) -> None:

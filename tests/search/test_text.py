@@ -17,8 +17,8 @@ from mahavishnu.search.text import BY_NAME, NAMES, QueryName, names_in, read_con
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching
 from mahavishnu.testing import make_letter
-from tests.strategies import letters, queries
-from tests.unit.letters import NOON
+from tests.support.letters import NOON
+from tests.support.store_strategies import letters, queries
 
 MILLISECOND = timedelta(milliseconds=1)
 HOUR = timedelta(hours=1)

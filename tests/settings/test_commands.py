@@ -9,7 +9,7 @@ import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.settings.schema import fields
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 Write = Callable[[str], Path]
 

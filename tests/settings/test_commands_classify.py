@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 Write = Callable[[str], Path]
 KEYS = ["taken_as", "category", "reason", "author", "policy", "max_retries", "retry_in_seconds", "tags"]

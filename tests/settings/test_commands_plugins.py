@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mahavishnu.settings.commands import yaml_scalar
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 Write = Callable[[str], Path]
 GOOD = "def classify_error(error): return 'network' if 'flaky' in str(error) else None\n"

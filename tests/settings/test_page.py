@@ -11,8 +11,8 @@ from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import TOKENS, URL, ApiHarness
-from tests.unit.api.pages.reading import EVIL, read, require_inert
+from tests.support.api import TOKENS, URL, ApiHarness
+from tests.support.pages import EVIL, read, require_inert
 
 SECRET = "canary-7c1"
 

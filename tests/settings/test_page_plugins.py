@@ -11,9 +11,9 @@ from mahavishnu.classify.plugins import Plugins
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
-from tests.unit.api.conftest import ApiHarness, harness_for
-from tests.unit.api.pages.reading import EVIL, read, require_inert
-from tests.unit.api.pages.test_acts import post
+from tests.console.test_forms import post
+from tests.support.api import ApiHarness, harness_for
+from tests.support.pages import EVIL, read, require_inert
 
 
 async def test_the_plugins_stand_in_their_order_with_their_states(api: ApiHarness) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError, check
 from mahavishnu.model.errors import InvalidInput
-from tests.unit.core.config.conftest import problems
+from tests.settings.conftest import problems
 
 FILE = Path("settings/mahavishnu.yaml")
 

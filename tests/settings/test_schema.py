@@ -8,7 +8,7 @@ import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.settings.schema import default_local_url, is_opensearch, state_directory, without_passwords
-from tests.unit.core.config.conftest import problems
+from tests.settings.conftest import problems
 
 
 def test_an_unknown_choice_is_answered_with_the_known_ones() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.settings.schema import describe_allowed, fields, schema_at, variable
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "settings/mahavishnu.yaml"
 REFERENCE = ROOT / "docs/reference-settings.md"
 

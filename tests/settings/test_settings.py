@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, ValidationError
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
 from mahavishnu.settings.schema import fields
 from mahavishnu.settings.sections import CircuitSettings, Section
-from tests.unit.core.config.conftest import problems
+from tests.settings.conftest import problems
 
 POLICIES = "dlq_default_retry_policy must be one of ['never', 'linear', 'exponential', 'immediate'], got"
 SECRET = "hunter2"

@@ -41,7 +41,7 @@ from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.values.encryption import Encryption, new_key
-from tests.unit.queues import NETWORK, House, Runs, queue_of
+from tests.support.queues import NETWORK, House, Runs, queue_of
 
 OPENSEARCH = {"dlq_store_url": "opensearch://127.0.0.1:1", "dlq_local_url": "memory:"}
 PROXY = {"server": {"proxy": {"addresses": ["127.0.0.1"], "groups_header": "X-G"}}}

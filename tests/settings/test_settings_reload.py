@@ -14,7 +14,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.engine.context import Limits
 from mahavishnu.letters.rules import RequeueRules
-from tests.unit.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
+from tests.support.queues import House, Runs, fill, letter_of, pass_time, queue_of, settle
 
 Write = Callable[[str], None]
 

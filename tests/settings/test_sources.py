@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from mahavishnu.core.config import MahavishnuSettings, SettingsError
-from tests.yaml_bombs import bomb
+from tests.support.yaml_bombs import bomb
 
 
 def yaml(text: str, path: str = "settings/mahavishnu.yaml") -> Path:

@@ -23,7 +23,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock
-from tests.contract.writers import SETTLING, Writers
+from tests.support.writers import SETTLING, Writers
 
 R = TypeVar("R")
 TASKS = st.sampled_from(["a", "b", "c"])

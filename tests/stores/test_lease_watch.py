@@ -11,7 +11,7 @@ from mahavishnu.model.lifecycle import merge, renew
 from mahavishnu.stores import lease_watch
 from mahavishnu.stores.lease_watch import SURELY_OVER, LeaseWatch, lease_seconds, may_be_run, must_renew, sighting_of
 from mahavishnu.testing import ManualClock
-from tests.unit.letters import TOKEN, captured, claimed, failure, noon
+from tests.support.letters import TOKEN, captured, claimed, failure, noon
 
 RUNNING = claimed(captured(), noon(1), minutes=5)  # until noon(6)
 

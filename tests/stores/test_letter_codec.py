@@ -22,8 +22,8 @@ from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.letter_document import SCHEMA
-from tests.unit.letters import NOON, captured, claimed, failure, noon
-from tests.unit.strategies import letters
+from tests.support.letters import NOON, captured, claimed, failure, noon
+from tests.support.strategies import letters
 
 fewer = settings(max_examples=40)  # each letter has every field, so a few dozen of them are thousands of values
 DOCUMENTED = {

@@ -30,7 +30,7 @@ from mahavishnu.stores.schema import Upgrade
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite.store import partition_path
 from mahavishnu.testing import make_letter
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 _DEVELOPMENT_ID = 0x4D56444C
 KINDS: tuple[Kind[Any], ...] = (LETTERS, HISTORY)

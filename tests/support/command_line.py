@@ -17,7 +17,7 @@ from mahavishnu.core.commands import app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.stores.urls import open_store
 from mahavishnu.testing import ManualClock
-from tests.unit.letters import NOON
+from tests.support.letters import NOON
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Done:
 Run = Callable[..., Done]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory and home; returns the directory."""
     for name in list(os.environ):
@@ -52,8 +52,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run() -> Run:
-    """Run a command in this process."""
+def run(home: Path) -> Run:
+    """Run a command in this process, in an empty working directory."""
 
     def run(*arguments: str, stdin: str | None = None) -> Done:
         done = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="mahavishnu")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 @pytest.fixture

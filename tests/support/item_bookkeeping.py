@@ -19,7 +19,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.queues.rules import items_namespace
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
-from tests.bookkeeping import Diary, RecordCount, archived_letters, compare_numbers, is_deleted, is_retired
+from tests.support.bookkeeping import Diary, RecordCount, archived_letters, compare_numbers, is_deleted, is_retired
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import FaultyStore
 from mahavishnu.testing.faults import CHANGES, READS, Call
-from tests.unit.queues import House
+from tests.support.queues import House
 
 S = TypeVar("S")
 

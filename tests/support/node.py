@@ -1,4 +1,4 @@
-"""One worker process of an acceptance test: `python -m tests.acceptance.node '{"url": …, "log": …}'`.
+"""One worker process of an acceptance test: `python -m tests.support.node '{"url": …, "log": …}'`.
 
 It writes a line `start <task> <idempotency key> <pid>` to the log before each run and `end …` after it, prints `ready`
 once it takes letters, and works until SIGTERM.
@@ -165,7 +165,7 @@ def nodes(count: int, **options: Any) -> Iterator[list[Node]]:
 
 def start(**options: Any) -> Node:
     """A worker process that may not be ready yet."""
-    command = [sys.executable, "-m", "tests.acceptance.node", json.dumps(options)]
+    command = [sys.executable, "-m", "tests.support.node", json.dumps(options)]
     return Node(Popen(command, stdout=PIPE, text=True, cwd=ROOT))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mahavishnu.model.errors import StoreUnavailable
-from tests.unit.api.conftest import ApiHarness, bearer
+from tests.support.api import ApiHarness, bearer
 
 HTML = {"Accept": "text/html"}
 EVIL = "<script>alert(1)</script>"

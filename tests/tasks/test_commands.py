@@ -13,7 +13,7 @@ from mahavishnu.stores.source_kinds import STORED
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord
-from tests.unit.cli.conftest import Run
+from tests.support.command_line import Run
 
 STORE = ("--store", "sqlite:///letters.db")
 

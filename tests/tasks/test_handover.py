@@ -15,7 +15,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.tasks.task import OPEN, TERMINAL, StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 async def put(app: MahavishnuApp, state: TaskState, **more: Any) -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord, TaskState
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, away, read, require_inert
-from tests.unit.api.pages.test_acts import post
+from tests.console.test_forms import post
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, away, read, require_inert
 
 
 async def stuck_task(api: ApiHarness, name: str = "import") -> str:

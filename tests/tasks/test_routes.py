@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_tasks_are_listed_shown_and_moved(api: ApiHarness) -> None:

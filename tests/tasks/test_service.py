@@ -11,7 +11,7 @@ from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput,
 from mahavishnu.stores.source_kinds import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import KEPT_TRANSITIONS, StepRecord, TaskRecord, TaskState
-from tests.unit.queues import House
+from tests.support.queues import House
 
 STEPS = [StepRecord("a"), StepRecord("b", ("a",)), StepRecord("c", ("a",)), StepRecord("d", ("b", "c"))]
 

@@ -23,7 +23,7 @@ from mahavishnu.tasks.staleness_rules import StalenessRules, StaleRow
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
 from mahavishnu.tasks.templates import read_templates
-from tests.unit.queues import House
+from tests.support.queues import House
 
 TEMPLATES = read_templates(
     {

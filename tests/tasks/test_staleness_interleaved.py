@@ -20,8 +20,8 @@ from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import TaskState
 from mahavishnu.testing import FaultyStore
-from tests.interleaving import Actor, run_in_every_order
-from tests.unit.queues import House
+from tests.support.interleaving import Actor, run_in_every_order
+from tests.support.queues import House
 
 RULES = StalenessRules(steps_in_process_minutes=1)
 Act = Callable[[Lifecycle, str], Awaitable[object]]

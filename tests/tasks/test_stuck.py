@@ -19,7 +19,7 @@ from mahavishnu.tasks.staleness_rules import StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
 from mahavishnu.tasks.templates import read_templates
-from tests.unit.queues import House
+from tests.support.queues import House
 
 RULES = StalenessRules()
 STUCK = 10 * 60 + 1.0

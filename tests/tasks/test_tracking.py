@@ -20,7 +20,7 @@ from mahavishnu.tasks.run import current_run
 from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState
 from mahavishnu.testing.faults import Call
 from mahavishnu.values.encryption import new_key
-from tests.unit.queues import House
+from tests.support.queues import House
 
 
 @dataclass

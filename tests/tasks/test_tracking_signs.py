@@ -19,7 +19,7 @@ from mahavishnu.tasks.staleness_rules import LIVES, StalenessRules
 from mahavishnu.tasks.stuck import StalenessCycle
 from mahavishnu.tasks.task import TaskRecord, TaskState
 from mahavishnu.tasks.tracking import RunSigns
-from tests.unit.queues import House
+from tests.support.queues import House
 
 LONG = 31 * 60.0  # longer than a run may be in its state
 

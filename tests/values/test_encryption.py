@@ -21,8 +21,8 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, as_dict, evolve
 from mahavishnu.values.encryption import ENCRYPTED, EncryptedText, Encryption, encryption_of, new_key, parse_key
 from mahavishnu.values.typed_json import read, write_json
-from tests.strategies import awkward_texts, objects
-from tests.unit.queues import NETWORK, House, letter_of, queue_of
+from tests.support.queues import NETWORK, House, letter_of, queue_of
+from tests.support.store_strategies import awkward_texts, objects
 
 CANARY = "4111-canary-7f3a"
 KEYS = {"k1": new_key(), "k2": new_key()}

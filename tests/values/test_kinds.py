@@ -12,7 +12,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.testing import ManualClock
-from tests.unit.queues import NETWORK, queue_of
+from tests.support.queues import NETWORK, queue_of
 
 PLUGIN = """
 from ipaddress import IPv4Address

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mahavishnu.classify.exceptions import LONGEST_MESSAGE, cut
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.values.masks import mask_failure, mask_text
-from tests.unit.letters import NOON
+from tests.support.letters import NOON
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import DeadLetterStatus, RetryPolicy
 from mahavishnu.values.kinds import same_value
 from mahavishnu.values.payload import NOT_JSON
-from tests.unit.queues import NETWORK, House, Runs, letter_of, queue_of
+from tests.support.queues import NETWORK, House, Runs, letter_of, queue_of
 
 
 class Size(Enum):
@@ -109,7 +109,7 @@ async def test_a_class_that_no_hint_names_waits_for_a_person(house: House) -> No
     await app.execute_workflow({"order": ORDER, **TASK}, "sweep", ["api"], task_id="wf_1")
     letter = await letter_of(queue_of(app), "wf_1")
     assert letter.retry_policy == RetryPolicy.NEVER
-    why = "order cannot come back: its size is of the class tests.unit.core.test_typed_tasks.Size, which the hints of"
+    why = "order cannot come back: its size is of the class tests.values.test_payload_tasks.Size, which the hints of"
     assert letter.metadata[NOT_JSON].startswith(why)
     assert letter.task["order"] == PLAIN
     assert letter.payload_types.value["/amount"] == "decimal"

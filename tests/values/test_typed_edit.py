@@ -11,7 +11,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.values.kinds import same_value
 from mahavishnu.values.typed_edit import check_edit, require_types
 from mahavishnu.values.typed_json import read, write
-from tests.unit.model.test_typed_json import CLASSES, values
+from tests.values.test_typed_json import CLASSES, values
 
 ORDER = "dataclass:app.Order"
 

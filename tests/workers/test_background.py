@@ -16,7 +16,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.workers.background import PeriodicTask, PeriodicTasks, WorkerRegistry
 from mahavishnu.workers.rules import LIVES_SECONDS
-from tests.unit.queues import House, Runs, fill, settle
+from tests.support.queues import House, Runs, fill, settle
 
 
 async def test_tasks_run_at_once_and_then_each_at_its_own_interval() -> None:

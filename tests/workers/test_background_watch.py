@@ -13,7 +13,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
 from mahavishnu.workers.rules import LIVES_SECONDS
-from tests.unit.queues import House, Runs, fill
+from tests.support.queues import House, Runs, fill
 
 SKEW = timedelta(seconds=30)
 

@@ -18,7 +18,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore
 from mahavishnu.workers.claims import Claim
-from tests.unit.queues import House, Runs, fill, heard, letter_of, settle, sound, until
+from tests.support.queues import House, Runs, fill, heard, letter_of, settle, sound, until
 
 
 async def claim_one(dlq: DeadLetterQueue, owner: str = "worker-1", /, **options: Any) -> Claim:

@@ -19,8 +19,8 @@ from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
 from mahavishnu.testing import make_letter, turn
 from mahavishnu.workers.processor import Processor
-from tests.unit.engine.test_processor import House, assess
-from tests.unit.queues import Gate
+from tests.support.queues import Gate
+from tests.workers.test_processor import House, assess
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -12,7 +12,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import PARTITIONS, partition_of
 from mahavishnu.model.letter_parts import RetryPolicy
-from tests.unit.queues import House, Runs, letter_of, queue_of, settle, until
+from tests.support.queues import House, Runs, letter_of, queue_of, settle, until
 
 
 def app_with(house: House, *names: str) -> tuple[MahavishnuApp, Runs]:

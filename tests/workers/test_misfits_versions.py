@@ -11,7 +11,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.workers.rules import Worker
-from tests.unit.queues import NETWORK, House, letter_of, queue_of, settle
+from tests.support.queues import NETWORK, House, letter_of, queue_of, settle
 
 PENDING, COMPLETED, EXHAUSTED = DeadLetterStatus.PENDING, DeadLetterStatus.COMPLETED, DeadLetterStatus.EXHAUSTED
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.workers.service import Workers
-from tests.unit.api.conftest import ApiHarness
-from tests.unit.api.pages.reading import EVIL, away, read, require_inert
+from tests.support.api import ApiHarness
+from tests.support.pages import EVIL, away, read, require_inert
 
 
 async def test_no_worker_says_how_one_is_started(api: ApiHarness) -> None:

@@ -17,7 +17,7 @@ from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.stores.kinds import LETTERS, WORKERS
-from tests.unit.queues import (
+from tests.support.queues import (
     NETWORK,
     Gate,
     House,

@@ -11,7 +11,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
-from tests.unit.queues import Gate, House, Runs, fill, letter_of, pass_time, settle, sound
+from tests.support.queues import Gate, House, Runs, fill, letter_of, pass_time, settle, sound
 
 
 async def test_set_back_during_a_run_nothing_is_run_twice(house: House) -> None:

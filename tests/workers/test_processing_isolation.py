@@ -17,7 +17,7 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.letters import make_letter
 from mahavishnu.workers.leases import LeaseTable
-from tests.unit.queues import House, Runs, letter_of
+from tests.support.queues import House, Runs, letter_of
 
 FIRST, LAST = "aa-poison", "zz-poison"  # one comes before all others, and one after them
 SOUND = [f"wf_{number}" for number in range(4)]

@@ -27,7 +27,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter, turn
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.rules import Share
-from tests.unit.queues import Gate, Runs, until
+from tests.support.queues import Gate, Runs, until
 
 
 async def assess(error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_live_workers_are_listed(api: ApiHarness) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import ApiHarness
+from tests.support.api import ApiHarness
 
 
 async def test_a_claim_with_the_longest_names_can_be_settled(api: ApiHarness) -> None:

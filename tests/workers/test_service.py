@@ -10,7 +10,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.kinds import WORKERS
 from mahavishnu.workers.rules import Worker, count_by_adapter
 from mahavishnu.workers.service import MOST_HELD, PATIENCE
-from tests.unit.queues import Gate, House, Runs, fill, letter_of, queue_of
+from tests.support.queues import Gate, House, Runs, fill, letter_of, queue_of
 
 
 async def test_live_workers_say_what_they_run_and_hold(any_house: House) -> None:

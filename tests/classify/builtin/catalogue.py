@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.unit.classify.real_exceptions import by_botocore, exception_class
+from tests.support.real_exceptions import by_botocore, exception_class
 
 FOLDER = Path(__file__).parent / "catalogues"
 _NOT_TEXTS = ("aws_error_codes", "exception_names", "library_exceptions")

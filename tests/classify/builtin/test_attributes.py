@@ -14,7 +14,7 @@ from mahavishnu.classify.builtin.attributes import headers_of, status_of
 from mahavishnu.classify.builtin.rules import classify
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.fingerprint import fingerprint, normalize
-from tests.unit.classify.real_exceptions import exception_class, with_cause
+from tests.support.real_exceptions import exception_class, with_cause
 
 
 def carrying(name: str = "acme.Odd", *args: Any, **attributes: Any) -> BaseException:

@@ -13,7 +13,7 @@ from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.data import PRECEDENCE, WORD, Phrase, variants
 from mahavishnu.model.letter_parts import ErrorCategory
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def examples(phrase: Phrase) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from mahavishnu.classify.builtin.rules import classify
 from mahavishnu.classify.verdict import Verdict
-from tests.unit.classify.real_exceptions import REQUEST, by_httpx, exception_class, with_cause
+from tests.support.real_exceptions import REQUEST, by_httpx, exception_class, with_cause
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from mahavishnu.classify.builtin import rules
-from tests.unit.classify import catalogue
-from tests.unit.classify.catalogue import Row
-from tests.unit.classify.real_exceptions import exceptions
+from tests.classify.builtin import catalogue
+from tests.classify.builtin.catalogue import Row
+from tests.support.real_exceptions import exceptions
 
 # These share texts with the others.
 OVERLAPPING = {"common_texts", "false_friends", "unseen_texts", "unseen_false_friends", "unseen_systems"}

@@ -17,8 +17,8 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 from mahavishnu.core.api import Access, create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
-from tests.browser.shop import NIGHT, fill
-from tests.opensearch.tools import tool
+from tests.console.browser.shop import NIGHT, fill
+from tests.support.opensearch.tools import tool
 
 ARGUMENTS = [
     "--no-sandbox",

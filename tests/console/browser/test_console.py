@@ -10,8 +10,8 @@ from playwright.async_api import expect
 from mahavishnu.core.api import Access
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.testing import ManualClock
-from tests.browser.conftest import TOKENS, Open, Site, served
-from tests.browser.shop import NIGHT, failure_of, order_of
+from tests.console.browser.conftest import TOKENS, Open, Site, served
+from tests.console.browser.shop import NIGHT, failure_of, order_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 RTL = "\u202egnp.exe\u202c"

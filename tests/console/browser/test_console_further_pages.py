@@ -11,10 +11,10 @@ from playwright.async_api import expect
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.testing import ManualClock
-from tests.browser.conftest import Open, Site, served
-from tests.browser.shop import NIGHT
-from tests.browser.test_pages import require_no_faults
-from tests.browser.workshop import fill_workshop, make_workshop
+from tests.console.browser.conftest import Open, Site, served
+from tests.console.browser.shop import NIGHT
+from tests.console.browser.test_console_pages import require_no_faults
+from tests.console.browser.workshop import fill_workshop, make_workshop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [

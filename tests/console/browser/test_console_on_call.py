@@ -21,14 +21,14 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.demo import QuickClock
 from mahavishnu.core.processes import open_listener, run_server, url_of
 from mahavishnu.model.clock import SystemClock
-from tests.acceptance.test_monitoring import free_port, receiver, running
-from tests.browser.conftest import Open
-from tests.browser.shop import order_of, price
-from tests.opensearch.tools import tool
+from tests.console.browser.conftest import Open
+from tests.console.browser.shop import order_of, price
+from tests.proofs.test_monitoring import free_port, receiver, running
+from tests.support.opensearch.tools import tool
 
 LETTERS = 12
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
-RULES = Path(__file__).parents[2] / "config" / "alerts" / "dlq.yml"
+RULES = Path(__file__).parents[3] / "config" / "alerts" / "dlq.yml"
 
 
 async def take(task: dict[str, Any], repos: list[str]) -> str:

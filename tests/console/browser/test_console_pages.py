@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Look, Open, Site
+from tests.console.browser.conftest import Look, Open, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGES = [

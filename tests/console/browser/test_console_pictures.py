@@ -18,11 +18,11 @@ import pytest
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock
-from tests.browser.conftest import Open, Site, served
-from tests.browser.shop import NIGHT, fill, look_after_invoices, order_of
-from tests.browser.test_pages import WIDER
+from tests.console.browser.conftest import Open, Site, served
+from tests.console.browser.shop import NIGHT, fill, look_after_invoices, order_of
+from tests.console.browser.test_console_pages import WIDER
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 MOST_BYTES = 150_000
 DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 LOOKS: dict[str, dict[str, Any]] = {

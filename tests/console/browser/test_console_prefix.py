@@ -10,9 +10,9 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.acceptance.test_monitoring import free_port, running
-from tests.browser.conftest import TOKENS, Open, Site
-from tests.opensearch.tools import tool
+from tests.console.browser.conftest import TOKENS, Open, Site
+from tests.proofs.test_monitoring import free_port, running
+from tests.support.opensearch.tools import tool
 
 CONFIG = """
 daemon off; pid {folder}/nginx.pid; error_log stderr;

@@ -10,7 +10,7 @@ from mahavishnu.core.services import make_lifecycle
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.tasks.task import StepRecord
 from mahavishnu.testing import ManualClock
-from tests.browser.shop import NIGHT, failure_of, order_of, price
+from tests.console.browser.shop import NIGHT, failure_of, order_of, price
 
 VAT = {"SE": 0.25}
 

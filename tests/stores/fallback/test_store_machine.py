@@ -31,8 +31,8 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import Faults, FaultyStore, ManualClock, make_failure, make_letter
-from tests.contract.writers import SETTLING, moved
-from tests.outages import OUTAGES, change_fault
+from tests.support.outages import OUTAGES, change_fault
+from tests.support.writers import SETTLING, moved
 
 R = TypeVar("R")
 TASKS = st.sampled_from(["a", "b"])

@@ -21,7 +21,7 @@ from mahavishnu.stores.base import get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.integration.opensearch_proxy import Forward, Proxy, Request, answer, error, lose_request
+from tests.support.opensearch_proxy import Forward, Proxy, Request, answer, error, lose_request
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0

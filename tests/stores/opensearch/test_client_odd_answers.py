@@ -21,7 +21,7 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import ManualClock
-from tests.integration.opensearch_proxy import Proxy, answer, error
+from tests.support.opensearch_proxy import Proxy, answer, error
 
 pytestmark = pytest.mark.opensearch
 PAGE = b"<html>default backend</html>"

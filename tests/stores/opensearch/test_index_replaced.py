@@ -13,7 +13,7 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 Letters = Collection[DeadLetter]

@@ -19,7 +19,7 @@ from mahavishnu.stores.base import get_one, write_one
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0

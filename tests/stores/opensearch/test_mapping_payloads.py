@@ -15,7 +15,7 @@ from mahavishnu.stores.base import Collection
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
 
 pytestmark = pytest.mark.opensearch
 Letters = Collection[DeadLetter]

@@ -20,8 +20,8 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.opensearch import store as opensearch
 from mahavishnu.testing import make_letter
 from mahavishnu.testing.clock import START
-from tests.integration.opensearch_proxy import Forward, Proxy, Request, error
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
+from tests.support.opensearch_proxy import Forward, Proxy, Request, error
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0

@@ -15,7 +15,7 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.integration.opensearch_proxy import (
+from tests.support.opensearch_proxy import (
     Action,
     Forward,
     Proxy,

@@ -17,8 +17,8 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.testing import make_letter
-from tests.integration.opensearch_proxy import Proxy, error, items, refused
-from tests.opensearch import Servers
+from tests.support.opensearch import Servers
+from tests.support.opensearch_proxy import Proxy, error, items, refused
 
 pytestmark = pytest.mark.opensearch
 PATIENT = 30.0

@@ -18,7 +18,7 @@ from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.strategies import letters, names, queries
+from tests.support.store_strategies import letters, names, queries
 
 ALL = Query(limit=10_000)
 ENOUGH = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

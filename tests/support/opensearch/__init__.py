@@ -7,7 +7,8 @@
         cluster.wait()               # until green again
 
 The first use needs Maven and a JDK, and about a minute. Only the server and its essential plugins are there: HTTP,
-reindex, painless and, with `secure=True`, TLS, users and roles. `python -m tests.opensearch` starts one by hand.
+reindex, painless and, with `secure=True`, TLS, users and roles. `python -m tests.support.opensearch` starts one by
+hand.
 
 Environment: MAHAVISHNU_OPENSEARCH_CACHE is the directory for the jars; MAHAVISHNU_OPENSEARCH_MAVEN_ARGS selects another
 version (3.x needs JDK 21), such as `-Dopensearch.version=3.4.0`.

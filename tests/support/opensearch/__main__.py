@@ -7,7 +7,7 @@ from . import ADMIN, Cluster, ToolMissing, prepare
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.opensearch", description="Runs OpenSearch until Ctrl-C.")
+    parser = argparse.ArgumentParser(prog="python -m tests.support.opensearch", description="Run until Ctrl-C.")
     parser.add_argument("nodes", type=int, nargs="?", default=1)
     parser.add_argument("--secure", action="store_true", help="TLS, users and roles")
     parser.add_argument("--heap", default="512m", help="per node (default: %(default)s)")

@@ -17,7 +17,7 @@ from . import Cluster
 
 pytestmark = [pytest.mark.opensearch, pytest.mark.prove]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_boot_failure_shows_the_log() -> None:
 def test_node_goes_with_its_launcher(state: str) -> None:
     script = """
 import sys
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 with Cluster() as cluster:
     [node] = cluster.nodes
     if "paused" in sys.argv:
