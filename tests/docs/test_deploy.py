@@ -223,4 +223,4 @@ def test_a_wheel_has_the_runbooks_that_the_console_shows(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.iterdir()
     with zipfile.ZipFile(wheel) as found:
-        assert found.read("mahavishnu/api/pages/runbooks.md") == (ROOT / "docs/production/runbooks.md").read_bytes()
+        assert found.read("mahavishnu/alerts/runbooks.md") == (ROOT / "docs/production/runbooks.md").read_bytes()
