@@ -31,8 +31,8 @@ from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.server import served
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
+from tests.support.server import served
 
 CLIENTS, LETTERS_KEPT, GROUPS = 50, 10_000, 200
 ROUNDS, SECONDS = 5, 4.0

@@ -117,7 +117,7 @@ def remove_files(folder: str, pattern: str) -> None:
 
 
 async def on_opensearch(count: int) -> None:
-    from tests.opensearch import Cluster
+    from tests.support.opensearch import Cluster
 
     with Cluster(1) as cluster:
         url = f"{cluster.urls[0].replace('http', 'opensearch', 1)}/%s?timeout=60"

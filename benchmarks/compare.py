@@ -225,7 +225,7 @@ def server_for(names: list[str]) -> Iterator[str | None]:
     if not any(PROGRAMS[name][1] == "opensearch" for name in names):
         yield None
         return
-    from tests.opensearch import Cluster
+    from tests.support.opensearch import Cluster
 
     with Cluster(heap="1g", lasting=True) as cluster:
         yield cluster.urls[0]

@@ -36,7 +36,7 @@ from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.rules import Worker
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 WRITERS, EACH = 200, 25
 DUE, JOBS = 10_000, 5_000

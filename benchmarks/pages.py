@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.api import Ask, Client, p50, p95, raw_sqlite, waits
 from benchmarks.console_store import fill_store
 from benchmarks.figures import Figure, figure, keep
-from tests.acceptance.server import served
+from tests.support.server import served
 
 VIEWERS, LETTERS_KEPT = 20, 100_000
 ROUNDS, SECONDS, GOAL_MS = 5, 4.0, 100

@@ -34,7 +34,7 @@ from mahavishnu.queues import items as queue_items
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 WORKERS, EACH, ROUNDS = 200, 10, 5
 WORDS = ("queue", "collection", "raw", "raw lots")

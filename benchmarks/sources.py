@@ -34,7 +34,7 @@ from mahavishnu.model.tombstones import ListedTombstone, fold_closed, groups_of,
 from mahavishnu.stores.kinds import LEDGER, LETTERS
 from mahavishnu.stores.retained import LedgerEntry
 from mahavishnu.stores.urls import open_store
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 NOW = datetime.now(UTC)
 MONTH = NOW.strftime("%Y-%m")

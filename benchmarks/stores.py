@@ -38,7 +38,7 @@ from mahavishnu.stores.opensearch import query as opensearch_query
 from mahavishnu.stores.opensearch.mapping import KEY
 from mahavishnu.stores.opensearch.store import OpenSearchCollection
 from mahavishnu.stores.sqlite import SQLiteStore
-from tests.opensearch import Cluster
+from tests.support.opensearch import Cluster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WRITERS, EACH = 200, 25

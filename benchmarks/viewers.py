@@ -37,7 +37,7 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
-from tests.acceptance.server import served
+from tests.support.server import served
 
 IDLE, ACTIVE, PAUSE = 500, 20, 2.0
 OPEN, DUE, ROUNDS, QUIET = 20_000, 10_000, 3, 5.0

@@ -18,8 +18,10 @@ import pytest
 from hypothesis import settings
 
 from mahavishnu.model.ids import new_entry_id
-from tests.opensearch import Cluster, Servers, SharedNode, state_of_cache
+from tests.support.opensearch import Cluster, Servers, SharedNode, state_of_cache
 
+# Fixtures that tests of several rooms use.
+pytest_plugins = ["tests.support.api", "tests.support.command_line", "tests.support.houses"]
 _prefixes = count(1)
 _node = pytest.StashKey[SharedNode]()
 _folder = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()

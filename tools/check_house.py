@@ -3,6 +3,7 @@
 - A module has at most 600 lines.
 - A public function is named by a verb or by what it returns, not by a bare participle.
 - Every public class of the domain stands in docs/glossary.md.
+- Every test stands where its module stands (tools/places.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # so that it runs as a file, too
+
+from tools.places import find_stray_tests  # noqa: E402
+
 PACKAGE = ROOT / "mahavishnu"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 LONGEST_MODULE = 600
@@ -170,7 +175,7 @@ def _matching(pattern: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    found = list(problems())
+    found = [*problems(), *find_stray_tests(ROOT)]
     for problem in found:
         sys.stderr.write(f"{problem}\n")
     return 1 if found else 0

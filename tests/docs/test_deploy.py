@@ -27,8 +27,8 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.settings.schema import fields, variable
 from mahavishnu.settings.sources import FILE_VARIABLE
-from tests.opensearch.cluster import Cluster
-from tests.opensearch.tools import tool
+from tests.support.opensearch.cluster import Cluster
+from tests.support.opensearch.tools import tool
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -223,4 +223,4 @@ def test_a_wheel_has_the_runbooks_that_the_console_shows(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.iterdir()
     with zipfile.ZipFile(wheel) as found:
-        assert found.read("mahavishnu/api/pages/runbooks.md") == (ROOT / "docs/production/runbooks.md").read_bytes()
+        assert found.read("mahavishnu/alerts/runbooks.md") == (ROOT / "docs/production/runbooks.md").read_bytes()

@@ -15,8 +15,8 @@ from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events import routes as events
 from mahavishnu.http import errors
-from tests.acceptance.server import served
-from tests.unit.api.test_auth import ROUTES, UNGUARDED
+from tests.http.test_auth import ROUTES, UNGUARDED
+from tests.support.server import served
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference-http.md").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def test_every_problem_is_there_with_its_status() -> None:
     known: dict[str, set[int]] = {"invalid-request": {400, 422}, "method-not-allowed": {405}}
     for _, status, name in errors._STATUSES:
         known.setdefault(name, set()).add(status)
-    for path in (ROOT / "mahavishnu/api").rglob("*.py"):
+    for path in (ROOT / "mahavishnu").rglob("*.py"):
         for status, name in re.findall(r'problem\(\s*(\d+),\s*"([\w-]+)"', path.read_text(encoding="utf-8")):
             known.setdefault(name, set()).add(int(status))
     known["store-error"].discard(500)  # of a requeue, which the row says in words

@@ -17,7 +17,7 @@ from mahavishnu.core.commands import verbs_of
 from mahavishnu.core.rooms import pages
 from mahavishnu.engine.meters import METRICS, MetricKind
 from mahavishnu.model.events import LOG_EVENTS
-from tests.opensearch.tools import tool
+from tests.support.opensearch.tools import tool
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config/alerts/dlq.yml"

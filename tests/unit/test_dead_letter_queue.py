@@ -1,4 +1,4 @@
-"""The dead-letter queue in ten areas, as its documentation lists them. `tests/unit/core/queue` goes into each."""
+"""The dead-letter queue in ten areas, as its documentation lists them. The tests of the rooms go into each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.stores.urls import open_store
-from tests.unit.queues import NETWORK, House, Runs, letter_of, queue_of, sound
+from tests.support.queues import NETWORK, House, Runs, letter_of, queue_of, sound
 
 
 class TestFailedTask:
