@@ -284,7 +284,7 @@ class OpenSearchCollection(Generic[T]):
         return Page(items, following, positions, tuple(corrupt))
 
     async def _search(self, body: Mapping[str, Any], snapshot: str | None) -> tuple[list[dict[str, Any]], str | None]:
-        """The hits, and the snapshot that they are from."""
+        """Return the hits, and the snapshot that they are from."""
         rest = self._client.timeout
         if snapshot is not None:
             start = time.monotonic()
@@ -347,9 +347,9 @@ class OpenSearchCollection(Generic[T]):
             return opensearch_query.read_histogram(buckets, answer)
 
     async def _read(self, request: Callable[[], Awaitable[R]], nothing: R) -> R:
-        """The answer to a read, `nothing` where a lazy kind has no index yet: who only looks makes none.
+        """Return the answer to a read, `nothing` where a lazy kind has no index yet: a read makes none.
 
-        If somebody has dropped the index of another kind, it is made again, and the read finds nothing.
+        A dropped index of another kind is made again, and the read finds nothing.
         """
         if not await self.index.is_there():
             return nothing
@@ -378,7 +378,7 @@ class OpenSearchCollection(Generic[T]):
 
 
 async def gather_all(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Every answer. Raises the first problem, but not before all requests have come to an end."""
+    """Return every answer. Raises the first problem, but not before all requests have come to an end."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
