@@ -183,13 +183,14 @@ _ENDS = re.compile(r"\n(?=[^\s])")  # of the frames
 _FRAME = re.compile(r'^  File "([^"]+)", line \d+, in (.+)$', re.MULTILINE)
 _STANDARD = tuple({path for name in ("stdlib", "platstdlib") if (path := sysconfig.get_path(name))})
 _FOREIGN = re.compile(
-    r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<|[\\/]mahavishnu[\\/](?:engine|core|adapters|classify)[\\/]"
+    r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<"
+    r"|[\\/]mahavishnu[\\/](?:capture|classify|core|engine|letters|queues|tasks|workers)[\\/]"
 )
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # newer Pythons have no frames for them
 
 
 def is_own_code(file: str, function: str) -> bool:
-    """Whether it is the user's code, and not the standard library's, another library's or this package's."""
+    """Return True for the user's code, not that of the standard library, another library or this package."""
     return not (function in _COMPREHENSIONS or file.startswith(_STANDARD) or _FOREIGN.search(file))
 
 

@@ -1,4 +1,4 @@
-"""What a classifier answers about a failure, and what it is asked with."""
+"""The answer of a classifier to a failure, and its context."""
 
 from __future__ import annotations
 
@@ -26,26 +26,15 @@ POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
         ErrorCategory.PERMANENT: RetryPolicy.NEVER,
     }
 )
-# What the documentation recommends; used only if the settings say so.
-MAX_RETRIES_OF: Mapping[ErrorCategory, int] = MappingProxyType(
-    {
-        ErrorCategory.TRANSIENT: 5,
-        ErrorCategory.NETWORK: 3,
-        ErrorCategory.RESOURCE: 2,
-        ErrorCategory.PERMISSION: 0,
-        ErrorCategory.VALIDATION: 0,
-        ErrorCategory.PERMANENT: 0,
-    }
-)
 RETRYABLE = frozenset(category for category, policy in POLICY_OF.items() if policy is not RetryPolicy.NEVER)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What kind of failure it was, who says so and why, and advice on retrying that overrules the category's.
+    """Category of a failure, its author and reason, and advice on retrying that overrules the category's.
 
-    `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for a
-    category, policy, delay or number that is none.
+    `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for an
+    invalid category, policy, delay or number.
 
     >>> Verdict(ErrorCategory.TRANSIENT, "the card network asked us to wait", retry_in=timedelta(minutes=5)).policy
     """
@@ -75,7 +64,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a classifier may want to know besides the error. Everything is optional.
+    """Facts about a failure besides the error. Everything is optional.
 
     `recalled`: the error was rebuilt from a stored letter, so it has its type and message, and no attributes.
     """
