@@ -17,8 +17,6 @@ Namespace: TypeAlias = Annotated[
 AllNamespaces: TypeAlias = Annotated[
     bool, typer.Option("--all-namespaces", help="Of all namespaces: to look; what changes letters is refused.")
 ]
-
-
 NAMESPACE_OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "namespace": (Namespace, None),
     "all_namespaces": (AllNamespaces, False),

@@ -1,4 +1,4 @@
-"""Makes pages of views: a view is a frozen value, a template shows it, and the frame is around it."""
+"""The pages of the console: a view is a frozen value, a template shows it, and the frame is around it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class Console:
     def __init__(
         self, dlq: LetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
     ) -> None:
-        """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
+        """Make the pages of `dlq`. `keys` sign the message of one page to the next; `first_fix` is guided on the
+        overview.
+        """
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
         self.recent = RecentReads(dlq.clock)
         self._id = secrets.token_hex(4)  # of this process, for browsers that several servers answer
@@ -84,7 +86,7 @@ class Console:
     async def read(
         self, request: Request, dlq: LetterQueue, read: Callable[[LetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
-        """What a read of this queue gives, a few seconds old at most; shared by all who see the same.
+        """Return a read of this queue, a few seconds old at most; shared by all who see the same.
 
         `more` is what the read depends on beside the queue.
         """
@@ -93,13 +95,13 @@ class Console:
     async def share(
         self, request: Request, dlq: LetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
-        """The same for any `read`, which the name stands for: of this queue, and of `more`."""
+        """Share any `read` in the same way. The `name` stands for it: of this queue, and of `more`."""
         return await self.recent.get(_key(request, dlq, name, *more), read, self._since(request))
 
     def _since(self, request: Request) -> float:
-        """When what is shown to this browser must have been read, at the earliest.
+        """Return the earliest time at which what is shown to this browser may have been read.
 
-        Who did something at another server of the same store sees it here, too; what was done here is forgotten here.
+        A user who acted at another server of the same store sees it here, too; what was done here is forgotten here.
         """
         if request.cookies.get(_ACTED, self._id) == self._id:
             return float("-inf")
@@ -109,7 +111,7 @@ class Console:
     async def show(
         self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
     ) -> Response:
-        """A page. `view` is what its template shows; the template finds the rest in `frame`.
+        """Return a page. `view` is what its template shows; the template finds the rest in `frame`.
 
         A view that is made of nothing but what was `recent`ly read becomes a text once for all who see the same.
         """
@@ -145,21 +147,20 @@ class Console:
         return response
 
     def go(self, request: Request, path: str, said: Said | None = None) -> Response:
-        """After a change: lead the browser to a local path, and have that page say what was done."""
+        """Lead the browser to a local path after a change, and have that page say what was done."""
         place = root_from(local_path(request)) + quote(path.removeprefix("/"), safe=_IN_ADDRESSES)
         response = Response(None, 303, {"Location": place})
         if said is not None:
             text = str(self._said.dumps(asdict(said)))
             if len(text) <= _MOST_SAID:
-                response.set_cookie(
-                    _SAID, text, max_age=60, path="/", secure=request.url.scheme == "https", httponly=True,
-                    samesite="lax",
-                )  # fmt: skip
-            response.set_cookie(
-                _ACTED, self._id, max_age=int(LASTS) + 1, path="/", secure=request.url.scheme == "https",
-                httponly=True, samesite="lax",
-            )  # fmt: skip
+                self._set_cookie(response, request, _SAID, text, 60)
+            self._set_cookie(response, request, _ACTED, self._id, int(LASTS) + 1)
         return response
+
+    @staticmethod
+    def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+        secure = request.url.scheme == "https"
+        response.set_cookie(name, value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
 
     async def _numbers(self, request: Request) -> Mapping[str, Number]:
         """The numbers of the navigation by the path of their page; what is not known is left out."""
@@ -201,7 +202,7 @@ class Console:
 
 
 def _health_for(actor: Actor, health: Health | None) -> Health | None:
-    """How the store is; how much of it is kept elsewhere is told to who sees all of it."""
+    """Return the state of the store; how much of it is kept elsewhere is for actors who see all of it."""
     if health is None or actor.principal is None or actor.principal.scope.is_everything:
         return health
     return Health(health.status)
@@ -264,7 +265,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def show_directions(value: Any) -> Any:
-    """A text with the characters that turn the direction of what follows as escapes, as JSON would have them.
+    """Escape the characters of a text that turn the direction of what follows, as JSON would.
 
     They would make `gnp.exe` read as a picture, and text beside them stand in another order.
 
