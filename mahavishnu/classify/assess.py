@@ -117,8 +117,9 @@ class Assessor:
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
         assessment = await self._with_fingerprint(replace(assessment, failure=failure), each, context)
-        if isinstance(error, str) and _looks_the_same(letter, failure):
-            assessment = replace(assessment, fingerprint=letter.fingerprint)
+        told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
+        if isinstance(error, str) and told and letter.fingerprint is not None and _same_words(told[-1], failure):
+            assessment = replace(assessment, fingerprint=letter.fingerprint)  # as far as a text can tell
         if retry_in is None:
             return assessment
         failure = replace(failure, retry_in_seconds=retry_in.total_seconds())
@@ -186,12 +187,6 @@ class Assessor:
             before = [failure for failure in told[:-1] if _same_words(failure, last)]
             last = before[-1] if before else last
         return fingerprint_of(last)
-
-
-def _looks_the_same(letter: DeadLetter, failure: Failure) -> bool:
-    """Return True if a report without a traceback may tell of the letter's previous failure."""
-    told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
-    return bool(told) and letter.fingerprint is not None and _same_words(told[-1], failure)
 
 
 def _same_words(one: Failure, other: Failure) -> bool:

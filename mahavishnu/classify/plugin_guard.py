@@ -160,7 +160,7 @@ def ask(calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, 
 async def ask_async(
     calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, limit: float
 ) -> list[Answer]:
-    """As `ask`, without blocking the event loop for more than GRACE_SECONDS."""
+    """Make the calls as `ask` does, without blocking the event loop for more than GRACE_SECONDS."""
     answers: list[Answer] = []
     start = 0
     while start < len(calls):

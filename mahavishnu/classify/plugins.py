@@ -106,28 +106,19 @@ def _file_loader(path: Path, package: Path | None) -> Callable[[], ModuleType]:
 
 
 def as_plugin(thing: Any) -> Any:
-    """Return what pluggy can register: modules and objects unchanged, an instance of a class, a function as a
-    classifier.
-    """
+    """Return what pluggy can register: modules and objects unchanged, an instance of a class, a function as a hook."""
     if inspect.isclass(thing):
         return thing()
-    if not inspect.isroutine(thing) and not (callable(thing) and not _has_hooks(thing)):
+    if not inspect.isroutine(thing) and not callable(thing):
+        return thing
+    if not inspect.isroutine(thing) and any(hasattr(getattr(thing, name, None), _IMPL) for name in dir(thing)):
         return thing
     if hasattr(thing, _IMPL):
         name = getattr(thing, _IMPL).get("specname") or thing.__name__
         return SimpleNamespace(**{name: thing})
-    return SimpleNamespace(classify_error=hookimpl(_classifier(thing)))
-
-
-def _has_hooks(thing: Any) -> bool:
-    return any(hasattr(getattr(thing, name, None), _IMPL) for name in dir(thing))
-
-
-def _classifier(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A plain function of `(error)` or `(error, context)` in the shape of the hook."""
-    if len(required_arguments(function)) >= 2:
-        return lambda error, context: function(error, context)
-    return lambda error, context: function(error)
+    if len(required_arguments(thing)) >= 2:
+        return SimpleNamespace(classify_error=hookimpl(lambda error, context: thing(error, context)))
+    return SimpleNamespace(classify_error=hookimpl(lambda error, context: thing(error)))
 
 
 def required_arguments(function: Callable[..., Any]) -> list[str]:
@@ -354,8 +345,7 @@ class Plugins:
             )
 
     def offers(self, hook: str) -> list[tuple[str, str, Any]]:
-        """Return what plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), the first one
-        first.
+        """Return what plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), in order.
 
         A plugin that raises, or offers no mapping of names, is named in the log and passed over.
         """

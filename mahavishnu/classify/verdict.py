@@ -58,8 +58,11 @@ class Verdict:
         retries: object = self.max_retries
         if retries is not None and (isinstance(retries, bool) or not isinstance(retries, int) or retries < 0):
             raise InvalidInput(f"max_retries of a verdict must be a number from 0, not {retries!r}")
-        if type(self.tags) is not tuple or not all(isinstance(tag, str) for tag in self.tags):
-            put(self, "tags", _tags(self.tags))
+        tags: object = self.tags
+        if not isinstance(tags, list | set | frozenset | tuple) or not all(isinstance(tag, str) for tag in tags):
+            raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")
+        if type(tags) is not tuple:
+            put(self, "tags", tuple(tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,6 @@ def delay(value: object) -> timedelta:
     if not isinstance(value, timedelta) or value < timedelta(0):
         raise InvalidInput(f"a delay is a timedelta or seconds, from 0, not {value!r}")
     return min(value, MAX_DELAY)
-
-
-def _tags(tags: object) -> tuple[str, ...]:
-    if isinstance(tags, list | set | frozenset | tuple) and all(isinstance(tag, str) for tag in tags):
-        return tuple(tags)
-    raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")
 
 
 STALE = "stale:"  # begins the fingerprints of what went stale

@@ -93,7 +93,7 @@ class Connection:
     """Requests and their answers, as Python values. Refusals are raised, and become exit codes."""
 
     def __init__(self, transport: Transport, session: Session, dlq: LetterQueue | None = None) -> None:
-        """`dlq` is the queue that answers, where that is in this process."""
+        """Talk over `transport`. `dlq` is the queue that answers, where that is in this process."""
         self._transport, self.session, self.dlq = transport, session, dlq
         self.where = transport.where
         self.more = False  # the list that was read last goes on

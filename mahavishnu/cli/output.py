@@ -347,7 +347,7 @@ def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-# ------------------------------- instants as people read them: how long ago, or in how long, on a terminal; whole in a pipe
+# ------------------------------------------ instants: how long ago, or in how long, on a terminal; whole in a pipe
 
 
 def when(text: str | None) -> str:

@@ -1,6 +1,4 @@
-"""Transports of requests: to a server by httpx, or to the API in this process, whose streams are read as they are
-written.
-"""
+"""Transports of requests: to a server by httpx, or to the API in this process, without a socket."""
 
 from __future__ import annotations
 

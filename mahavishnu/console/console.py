@@ -65,9 +65,7 @@ class Console:
     def __init__(
         self, dlq: LetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
     ) -> None:
-        """Make the pages of `dlq`. `keys` sign the message of one page to the next; `first_fix` is guided on the
-        overview.
-        """
+        """Make the pages of `dlq`. `keys` sign messages between pages; the overview guides through `first_fix`."""
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
         self.recent = RecentReads(dlq.clock)
         self._id = secrets.token_hex(4)  # of this process, for browsers that several servers answer
@@ -215,7 +213,7 @@ def console_of(request: Request) -> Console:
 
 
 async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> LetterQueue:
-    """The queue that a page with forms is for. Raises InvalidInput for a namespace that is not in its address.
+    """Return the queue of a page with forms. Raises InvalidInput for a namespace that is not in its address.
 
     The forms would act on another one than the page shows.
     """
@@ -239,7 +237,7 @@ async def show(
 
 
 def _key(request: Request, dlq: LetterQueue, name: Hashable, *more: Hashable) -> Hashable:
-    """What an answer depends on: what was asked, and what the one who asks may see."""
+    """Return the key of an answer: what was asked, and what its actor may see."""
     actor: Actor = request.scope["actor"]
     return (name, dlq.namespace, audience_of(dlq, actor), *more)
 
@@ -297,19 +295,10 @@ def _environment() -> jinja2.Environment:
         "instant": words.instant,
         "state_words": words.state_words,
         "with_runbook": words.with_runbook,
-        "segment": _segment,
+        "segment": partial(quote, safe="", errors="surrogatepass"),  # any text as one part of a path
         "shell": shlex.quote,
-        "pretty": _pretty,
+        "pretty": partial(json.dumps, indent=2, ensure_ascii=False, default=str),
     }
     environment.globals |= {"ago": words.ago, "static": static_url}
     environment.tests |= {"moment": lambda value: isinstance(value, datetime)}
     return environment
-
-
-def _segment(text: str) -> str:
-    """Any text as one part of a path."""
-    return quote(text, safe="", errors="surrogatepass")
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mahavishnu.http.auth import NOBODY, Role
-from mahavishnu.http.middleware import App, Message, Receive, Scope, Send
+from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, retrieve_exception
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import MahavishnuError
 
@@ -84,8 +84,7 @@ class RecentReads:
         return self._pace.monotonic()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[R]], since: float = float("-inf")) -> Recent[R]:
-        """Return what `read` gives, or has given lately under this key. Raises its error, unless there is a recent
-        answer.
+        """Return what `read` gives, or has given lately under this key. Raises its error if there is nothing recent.
 
         The key has to say all that the answer depends on, also what the caller may see. A read that began before
         `since` is no answer.
@@ -97,7 +96,7 @@ class RecentReads:
         reading = self._reading.get(key)
         if reading is None or reading.began < since:
             reading = self._reading[key] = _Reading(now, asyncio.ensure_future(self._read(key, read)))
-            reading.task.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
+            reading.task.add_done_callback(retrieve_exception)
         return kept if kept is not None else await asyncio.shield(reading.task)
 
     def peek(self, key: Hashable, since: float = float("-inf")) -> Recent[Any] | None:
@@ -173,13 +172,8 @@ def _pause(kept: Recent[Any], least: float) -> float:
     return max(least, min(RESTS * kept.took, LASTS - 2 * kept.took))
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
 async def read_or_none(read: Awaitable[R]) -> R | None:
-    """What a read finds; None if it cannot be told: one part of a page that fails must not take the others along."""
+    """Return the result of a read; None if it fails: one part of a page must not take the others along."""
     try:
         return await read
     except MahavishnuError:

@@ -93,7 +93,9 @@ class Role(IntEnum):
 
 
 def audience_of(dlq: LetterQueue, actor: Actor) -> object:
-    """The same for actors whom one answer may serve: who see the same, unless each is asked for or written down."""
+    """Return a value that is equal for actors whom one answer may serve: they see the same, and no call needs a
+    name.
+    """
     options = dlq.context.options
     each = options.may_act is not None or options.audit_payload_reads
     return (actor.sees, actor.name if each else None)
@@ -253,7 +255,7 @@ def _digest(token: str) -> bytes:
 
 
 async def get_own_queue(request: Request) -> LetterQueue:  # async: FastAPI runs others in threads
-    """The queue that this API serves, as who asks sees it; or that of the namespace that the path names."""
+    """Return the queue that this API serves, as its actor sees it; or that of the namespace that the path names."""
     views: QueueViews = request.app.state.views
     return views.of(request.scope["actor"], request.scope.get("namespace"))
 
@@ -337,12 +339,12 @@ class Session:
 
     @property
     def begun(self) -> datetime:
-        """When somebody logged in."""
+        """Time of the login."""
         return self.until - LIFETIME
 
 
 def local_target(given: str) -> str:
-    """Where to go after a login: a page of this console, and never another site.
+    """Return the page to lead to after a login: one of this console, and never another site.
 
     >>> local_target("/letters?q=adapter:orders"), local_target("https://evil.example/"), local_target("//evil")
     ('/letters?q=adapter:orders', '/', '/')

@@ -389,7 +389,7 @@ class SharedReads(Generic[R]):
             task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
         else:
             task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
-        task.add_done_callback(_retrieve_exception)  # also if no call waits for it any more
+        task.add_done_callback(retrieve_exception)  # also if no call waits for it any more
         return await asyncio.shield(task)
 
     async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
@@ -410,12 +410,13 @@ class SharedReads(Generic[R]):
         return await self._begin(key, read)
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Take the exception of a task that perhaps nothing awaits, so that asyncio does not warn of it."""
     if not task.cancelled():
         task.exception()
 
 
-# ----------------------------------- paths below `/ns/<namespace>/`: pages and routes for another namespace of the store
+# ------------------------------------------------ paths below `/ns/<namespace>/`, for another namespace of the store
 
 
 def namespace_prefix(namespace: str) -> str | None:

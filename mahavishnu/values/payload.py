@@ -148,11 +148,7 @@ class Payload(NamedTuple):
 
 
 def write_payload(
-    request: LetterRequest,
-    patterns: Sequence[str] = (),
-    kinds: Iterable[ValueKind] = (),
-    *,
-    hides: bool = False,
+    request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = (), *, hides: bool = False
 ) -> Payload:
     """Return the request's task as a letter keeps it. Raises InvalidPayload for a task without any JSON form.
 
@@ -231,9 +227,8 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     if not patterns:
         return value
     if isinstance(value, Mapping):
-        return {
-            key: MASK if is_secret(_json_key(key), patterns) else redact(item, patterns) for key, item in value.items()
-        }
+        names = [(key, str.__str__(key) if isinstance(key, str) else str(key)) for key in value]  # as JSON spells them
+        return {key: MASK if is_secret(name, patterns) else redact(value[key], patterns) for key, name in names}
     if isinstance(value, list | tuple):
         return [redact(item, patterns) for item in value]
     if isinstance(value, set | frozenset):
@@ -244,16 +239,8 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     return value
 
 
-def _json_key(key: Any) -> str:
-    """A key as JSON spells it: of an enum of texts the text, whatever its `str` is."""
-    return str.__str__(key) if isinstance(key, str) else str(key)
-
-
 class LetterRequest(NamedTuple):
-    """What the caller says about a failure besides the failure itself. None means: as usual.
-
-    The usual namespace is the queue's own.
-    """
+    """Facts about a failure besides the failure itself. None means the default, for the namespace the queue's own."""
 
     task_id: str
     task: Any

@@ -156,12 +156,10 @@ def write(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tu
 
 
 def write_all(
-    value: Any,
-    describe: Callable[[Any], Any],
-    kinds: Iterable[ValueKind] = (),
-    classes: dict[str, type] | None = None,
+    value: Any, describe: Callable[[Any], Any], kinds: Iterable[ValueKind] = (), classes: dict[str, type] | None = None
 ) -> tuple[Any, Types, dict[str, str]]:
-    """As `write`, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is `lost`.
+    """Write as `write` does, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is
+    `lost`.
 
     The classes of the parts are noted in `classes`.
 

@@ -1,6 +1,4 @@
-"""Evidence in codes and names: HTTP statuses, errno, SQLSTATE, gRPC and mail statuses, names of errors; also in
-texts.
-"""
+"""Evidence in codes and names, also in texts: HTTP, errno, SQLSTATE, gRPC and mail statuses, names of errors."""
 
 from __future__ import annotations
 

@@ -141,20 +141,24 @@ async def _move(
         running = await _keys_being_run(kind, home, items, watch)
     except (StoreUnavailable, StoreMisconfigured) as problem:
         return DrainResult(waiting=len(items), stopped=problem)
-    marked = await _mark_uncertain(here, [held for held in items if held.key not in running])
-    moving = list(marked.values())
+    # Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
+    marked = await here.write([replace(held, uncertain=True) for held in items if held.key not in running])
+    moving = [held for held in marked if isinstance(held, LocalCopy)]  # the others changed just now, and wait
     stopped: StoreError | None = None
     was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[LocalCopy[T]] = []
     try:
-        looks_first = {held.key for held in moving if kind is LETTERS and _is_other_work(held.record)}
+        # A letter of other work may join an open letter under another key, which the local store could not see.
+        looks_first = {
+            held.key for held in moving if kind is LETTERS and original_task_id(cast("Any", held.record)) is not None
+        }
         fresh = [kind.versioned(held.record, None) for held in moving if held.key not in looks_first]
         created = iter(await home.write(fresh) if fresh else ())
         results = [None if held.key in looks_first else next(created) for held in moving]
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
     back: list[LocalCopy[T]] = []  # of these it is known that they have no twin
-    total = DrainResult(waiting=len(items) - len(marked), stopped=stopped)
+    total = DrainResult(waiting=len(items) - len(moving), stopped=stopped)
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
@@ -210,11 +214,6 @@ def _settle(kind: Kind[Any], theirs: Any, ours: Any, watch: LeaseWatch) -> Recon
         raise ItemFailed(ours.key, f"it cannot be reconciled with the one at home: {problem!r}") from problem
 
 
-def _is_other_work(record: Any) -> bool:
-    """Return True if it may join an open letter under another key, which the local store could not see."""
-    return original_task_id(record) is not None
-
-
 async def _find_place(kind: Kind[T], home: Collection[T], ours: T) -> tuple[T, T | None]:
     """Return our record under its key at home, and the primary's record under that key."""
     if kind is not LETTERS:
@@ -251,15 +250,6 @@ async def _is_free(home: Collection[T], key: str) -> bool:
         return await get_one(home, key) is None
     except StoreError:
         return False
-
-
-async def _mark_uncertain(here: Collection[LocalCopy[T]], items: Sequence[LocalCopy[T]]) -> dict[str, LocalCopy[T]]:
-    """Return the items that only this round can change now. One that changed just now is left for the next round.
-
-    Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
-    """
-    marked = await here.write([replace(held, uncertain=True) for held in items])
-    return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
 async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, watch: LeaseWatch) -> bool:

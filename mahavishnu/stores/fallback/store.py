@@ -141,8 +141,10 @@ class FallbackStore(OpenClose):
             try:
                 await self._open_primary()
                 health = await self.primary.health()
-                if health.status == "down" and not await self._is_any_forbidden():
-                    raise StoreUnavailable(health.detail)
+                if health.status == "down":
+                    forbidden = [await pair.is_forbidden() for pair in list(self._collections.values())]
+                    if not any(forbidden):
+                        raise StoreUnavailable(health.detail)
             except StoreError as problem:
                 self.primary_failed(problem)
                 return DrainResult(stopped=problem)
@@ -193,9 +195,6 @@ class FallbackStore(OpenClose):
         problems += map(str, self._last.refused)
         status = "degraded" if waiting or problems else health.status
         return Health(status, "; ".join(filter(None, [health.detail, *problems])), waiting, oldest)
-
-    async def _is_any_forbidden(self) -> bool:
-        return any([await pair.is_forbidden() for pair in list(self._collections.values())])
 
     async def _count_waiting(self) -> tuple[int, datetime | None]:
         count, oldest = 0, list[datetime]()

@@ -14,7 +14,7 @@ import ssl
 import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import Enum, auto
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -122,17 +122,6 @@ def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
         return StoreUnavailable(f"{where} did not answer in time", maybe_written=True)
     hint = "; if it speaks TLS, its address begins with https" if "ServerDisconnectedError" in names else ""
     return StoreUnavailable(f"{where} did not answer: {type(causes[-1]).__name__}{hint}", maybe_written=True)
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Take an answer apart inside. Raises StoreUnavailable where that fails: the answer is not OpenSearch's."""
-    try:
-        yield
-    except MahavishnuError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError):
-        raise _foreign(where, "its answer has another form") from None
 
 
 def shorten(reason: Any) -> str:
@@ -282,9 +271,15 @@ class Client:
                 return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
         raise AssertionError("retrying ends by an answer or an error")
 
-    def reading(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def reading(self) -> Iterator[None]:
         """Take an answer apart inside: raises StoreUnavailable where the answer is not OpenSearch's."""
-        return reading(self._description)
+        try:
+            yield
+        except MahavishnuError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise _foreign(self._description, "its answer has another form") from None
 
     async def open(self) -> None:
         """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""

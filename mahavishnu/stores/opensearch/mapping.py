@@ -85,7 +85,8 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mappin
 
     Raises StoreMisconfigured naming what contradicts, and IncompatibleStore for an index of another version.
     """
-    number = _number(found)
+    ours = found.get("_meta", {}).get(_META)  # None for an index made by hand: it gets the number with what it lacks
+    number = None if ours is None else ours.get("schema", schema.UNNUMBERED)
     upgrades = schema.upgrades_from(schema.SCHEMA if number is None else number, f"index {index}")
     existing: Mapping[str, Any] = found.get("properties", {})
     missing: dict[str, Any] = {}
@@ -126,14 +127,6 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mappin
         extension["_meta"] = {**found.get("_meta", {}), _META: {"schema": schema.SCHEMA}}
     window = None if _window(settings) >= MOST_HITS else {"index.max_result_window": MOST_HITS}
     return Plan(Layout(frozenset(moved), flat), extension or None, window, upgrades)
-
-
-def _number(found: Mapping[str, Any]) -> int | None:
-    """Return the schema number of an index; None for one that was made by hand: it gets the number with what it
-    lacks.
-    """
-    ours = found.get("_meta", {}).get(_META)
-    return None if ours is None else ours.get("schema", schema.UNNUMBERED)
 
 
 def setting_problems(settings: Mapping[str, Any]) -> list[str]:
@@ -240,7 +233,10 @@ class Documents(Generic[T]):
         else:
             parts = [text[:-1]]
             parts += [name + value(record).text for name, value in self._users]
-            parts += self._derived_members(record)
+            if (encode := self._kind.encode_derived) is not None:
+                parts.append(encode(record))
+            else:
+                parts += [name + _json(value(record)) for name, value in self._derived]
             text = f'{",".join(parts)},"{KEY}":{_quoted(key)},"{STAMP}":"{stamp}"}}'
         if "\n" in text:  # a bulk is made of lines
             text = _dumps(json.loads(text))
@@ -273,11 +269,6 @@ class Documents(Generic[T]):
         if read is None or _ORIGINALS in text or '": ' in text or "\n" in text:
             return None
         return read(text, (hit["_seq_no"], hit["_primary_term"], self._mark))
-
-    def _derived_members(self, record: T) -> list[str]:
-        if (encode := self._kind.encode_derived) is not None:
-            return [encode(record)]
-        return [name + _json(value(record)) for name, value in self._derived]
 
     def _needs_originals(self, record: T, text: str) -> bool:
         if len(text) > LONGEST_TERM and any(_is_long(f.value(record)) for f in self._terms):

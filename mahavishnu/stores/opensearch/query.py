@@ -45,12 +45,7 @@ def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, 
 
 
 def tally(
-    kind: Kind[Any],
-    layout: Layout,
-    query: Query,
-    by: Sequence[str],
-    sums: Sequence[str],
-    spans: Sequence[str],
+    kind: Kind[Any], layout: Layout, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
 ) -> dict[str, Any]:
     """Return the body of a search for the cells of a tally."""
     metrics = {f"sum {name}": {"sum": {"field": name}} for name in sums}

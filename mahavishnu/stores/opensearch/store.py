@@ -79,14 +79,7 @@ class OpenSearchStore(OpenClose):
         if not 0 < timeout < math.inf:
             raise InvalidInput(f"timeout is a number of seconds above 0, not {timeout!r}")
         self._client = Client(
-            urls,
-            client,
-            user=user,
-            password=password,
-            headers=headers,
-            ca=ca,
-            verify=verify,
-            timeout=timeout,
+            urls, client, user=user, password=password, headers=headers, ca=ca, verify=verify, timeout=timeout
         )
         self._prefix = prefix
         self._settings = Settings(shards, replicas, refresh_interval)

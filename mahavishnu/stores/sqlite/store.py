@@ -25,18 +25,7 @@ from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import (
-    Buckets,
-    Cell,
-    Collection,
-    Cursor,
-    Health,
-    Histogram,
-    OpenClose,
-    Page,
-    Result,
-    Tally,
-)
+from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql

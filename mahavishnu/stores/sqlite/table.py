@@ -184,7 +184,7 @@ def term(field: Field[Any], value: Any) -> Any:
         case FieldType.DATE:
             return None if value is None else _EPOCH + value * _MILLISECOND
         case FieldType.KEYWORDS:
-            return tuple(_parts(value))
+            return tuple(map(_unescape, _raw_parts(value)))
         case FieldType.FLAT:
             return frozenset(tuple(map(_unescape, pair.split(_INSIDE))) for pair in _raw_parts(value))
     return value
@@ -253,7 +253,3 @@ def _unescape(text: str) -> str:
 
 def _raw_parts(value: str | None) -> list[str]:
     return [] if value is None else value[1:-1].split(_BETWEEN)
-
-
-def _parts(value: str | None) -> list[str]:
-    return [_unescape(part) for part in _raw_parts(value)]
