@@ -12,8 +12,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part, run_conversation, task_path
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, session_of
+from mahavishnu.cli.options import Every, Limit, Reason, Yes, confirm, instant_from, namespace_column, session_of
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,

@@ -11,8 +11,7 @@ import typer
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.names import audit_subject, check_action
-from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, instant_from
+from mahavishnu.cli.options import Every, Limit, instant_from, namespace_column
 from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table, when
 
 _MAX_CHANGES = 4  # of one entry, that people are shown

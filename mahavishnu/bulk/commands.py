@@ -16,8 +16,7 @@ from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
 from mahavishnu.cli.merge_patch import PatchFor, common_types
 from mahavishnu.cli.names import resolve_run
-from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Yes, confirm
+from mahavishnu.cli.options import Every, Limit, Yes, confirm, namespace_column
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,

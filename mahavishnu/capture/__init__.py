@@ -1,4 +1,4 @@
-"""Capture: from a failing call to a recorded letter."""
+"""Capture of failures: from a call that fails to a recorded letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an adapter is, the adapters of an app by name, and the attempt that the running code is part of."""
+"""Adapters: their protocol, those of an app by name, and the attempt that the running code is part of."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PythonAdapter:
     """
 
     def __init__(self, function: Workflow, kinds: tuple[ValueKind, ...] = ()) -> None:
-        """`kinds` of values are kept besides the built-in ones.
+        """Wrap `function`. `kinds` of values are kept besides the built-in ones.
 
         Raises InvalidInput for a generator function: calling it runs nothing of it.
         """
@@ -131,17 +131,17 @@ def close_threads(seconds: float) -> int:
 
 
 def is_async(function: Workflow) -> bool:
-    """Whether calling it gives something to await without doing the work first."""
+    """Return True if a call gives something to await without doing the work first."""
     return any(map(inspect.iscoroutinefunction, _callables(function)))
 
 
 def is_generator(function: Workflow) -> bool:
-    """Whether calling it runs nothing of it."""
+    """Return True if a call runs nothing of it."""
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _callables(function))
 
 
 def _callables(function: Workflow) -> tuple[Any, Any]:
-    """What a call may run: the function, or the `__call__` of an object (also of one that a `partial` is of)."""
+    """Return what a call may run: the function, or the `__call__` of an object (also of one that a `partial` is of)."""
     while isinstance(function, functools.partial):
         function = function.func
     return function, getattr(type(function), "__call__", None)  # noqa: B004 - not a test whether it can be called
@@ -163,7 +163,7 @@ def as_adapter(thing: Adapter | Workflow) -> Adapter:
 
 
 class AdapterRegistry:
-    """Knows how each kind of workflow is run.
+    """Adapters by the names of their workflows.
 
     >>> adapters = AdapterRegistry()
     >>> adapters.register("echo", lambda task, repos: task)
@@ -178,12 +178,12 @@ class AdapterRegistry:
         self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
 
     def reads_results(self, name: str) -> bool:
-        """Whether the results of this adapter say whether it failed; those of ordinary functions are their own."""
+        """Return True if the results of this adapter tell of failures; those of ordinary functions are their own."""
         adapter = self._known.get(name)
         return type(adapter) is PythonAdapter or getattr(adapter, "reads_results", True)
 
     def signature(self, name: str | None) -> Signature | None:
-        """What the adapter's hints say about a task; None where there is no such adapter, or Python cannot tell."""
+        """Return the signature of the adapter for its tasks; None for an unknown one, or where Python cannot tell."""
         if name is None or (adapter := self._known.get(name)) is None:
             return None
         if name not in self._signatures:
@@ -244,17 +244,17 @@ class Attempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended: a task that it left behind still has this attempt in its context."""
+        """True if the run has ended: a task that it left behind still has this attempt in its context."""
         return bool(self._ended)
 
     def end(self) -> None:
-        """The run has ended."""
+        """Note that the run has ended."""
         self._ended.append(True)
 
     def is_run_of(self, task_id: str | None, task: Any, adapter: str | None, namespace: str | None = None) -> bool:
-        """Whether such a workflow is the one that is being run again, rather than another one that it starts.
+        """Return True if such a workflow is the one that is being run again, not another one that it starts.
 
-        It is if the adapter is the same, as far as both are known, and the id; without an id, the payload. The app that
+        The adapter has to be the same, as far as both are known, and the id; without an id, the payload. The app that
         runs it has this `namespace`: another one's is another one's work, whatever its name and id.
         """
         source = self.letter.source
@@ -284,12 +284,12 @@ class Attempt:
 
     @property
     def own_failure(self) -> BaseException | str | None:
-        """How the workflow failed that is being run again; None if it did not, or succeeded after that."""
+        """Failure of the workflow that is being run again; None if it did not fail, or succeeded after that."""
         return next(iter(self._own_failures.values())) if self._own_failures else None
 
     @property
     def number(self) -> int:
-        """Which run of this letter it is, from 1."""
+        """Number of the run of this letter, from 1."""
         return self.letter.total_attempts
 
 
@@ -325,7 +325,7 @@ def live_attempt() -> Attempt | None:
 
 @contextmanager
 def run_as(task_id: str | None, task: Any, adapter: str, namespace: str | None = None) -> Iterator[Attempt | None]:
-    """While a workflow runs inside of a retry: the attempt, if this is the workflow that is being run again.
+    """Run a workflow inside of a retry: gives the attempt, if this is the workflow that is being run again.
 
     Any other one is run for the first time, and does not see the attempt: its idempotency key is of other work.
     """

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from types import TracebackType
@@ -61,7 +61,7 @@ class Calls:
         self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
     def decorate(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> Callable[..., Any]:
-        """A function that does the same, and whose failures are kept; workers run letters of this name with it.
+        """Return a function that does the same, and whose failures are kept; workers run letters of this name with it.
 
         Raises InvalidInput for what cannot be a workflow, and for a name that another function has.
         """
@@ -74,7 +74,7 @@ class Calls:
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself, where this app decorated it before: as in a notebook's cell that is run again.
+        """Return the function itself, where this app decorated it before: as in a notebook's cell that is run again.
 
         Raises InvalidInput for one of another app, or a part of one: each failure would be two letters, run by both.
         """
@@ -111,8 +111,6 @@ class Calls:
             self._by_function[function] = workflow
         return workflow
 
-    # --- calls of what is not decorated
-
     async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function, a sync one in a thread, and capture its failure as if it were decorated."""
         if is_decorated(function):
@@ -123,16 +121,14 @@ class Calls:
         async def run(*args: Any, **kwargs: Any) -> Any:
             return await run_function(workflow.function, waits, args, kwargs)
 
-        start = self.run if current_attempt.get() is None else self._run_in_attempt
-        return await start(Call(workflow, args, kwargs), run, args, kwargs)
+        return await self.run(Call(workflow, args, kwargs), run, args, kwargs)
 
     def call_sync(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a sync function in this thread, and capture its failure as if it were decorated."""
         if is_decorated(function):
             return function(*args, **kwargs)
         workflow, args = self._workflow_of(function, args)
-        run = self.run_sync if current_attempt.get() is None else self._run_sync_in_attempt
-        return run(Call(workflow, args, kwargs), workflow.function, args, kwargs)
+        return self.run_sync(Call(workflow, args, kwargs), workflow.function, args, kwargs)
 
     def capture(self, name: str, arguments: dict[str, Any]) -> CaptureBlock:
         """A block of code as a call of this workflow."""
@@ -151,7 +147,7 @@ class Calls:
     def _workflow_of(
         self, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> tuple[FunctionWorkflow, tuple[Any, ...]]:
-        """The workflow that a function is, registered now if it is none yet; and what the function of it is given.
+        """Return the workflow of a function, registered now if it is none yet, and the arguments of its function.
 
         The object that a method is of is an argument of a call like any other.
         """
@@ -169,15 +165,12 @@ class Calls:
             known = self.register(function, None, _NO_OPTIONS)
         return known, args
 
-    # --- what a decorated function is
-
     def _guard_async(self, workflow: FunctionWorkflow) -> Callable[..., Any]:
         function = workflow.function
 
         @functools.wraps(function)
         async def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            run = self.run if current_attempt.get() is None else self._run_in_attempt
-            return await run(Call(workflow, args, kwargs), function, args, kwargs)
+            return await self.run(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
 
@@ -186,8 +179,7 @@ class Calls:
 
         @functools.wraps(function)
         def call_workflow(*args: Any, **kwargs: Any) -> Any:
-            run = self.run_sync if current_attempt.get() is None else self._run_sync_in_attempt
-            return run(Call(workflow, args, kwargs), function, args, kwargs)
+            return self.run_sync(Call(workflow, args, kwargs), function, args, kwargs)
 
         return mark_decorated(call_workflow)
 
@@ -195,6 +187,9 @@ class Calls:
         self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
     ) -> Any:
         """Run a call and note how it went. In a retry it may be what is run again, of this `attempt`."""
+        if attempt is None and current_attempt.get() is not None:
+            with self.as_attempt(call) as attempt:
+                return await self.run(call, function, args, kwargs, attempt)
         began = None if call.task_id is None else self.begin_run(call)
         try:
             answer = await function(*args, **kwargs)
@@ -211,7 +206,10 @@ class Calls:
     def run_sync(
         self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any, attempt: Attempt | None = None
     ) -> Any:
-        """The same for a sync function."""
+        """Run a call of a sync function as `run` does."""
+        if attempt is None and current_attempt.get() is not None:
+            with self.as_attempt(call) as attempt:
+                return self.run_sync(call, function, args, kwargs, attempt)
         began = None if call.task_id is None else self.begin_run(call)
         try:
             answer = function(*args, **kwargs)
@@ -227,32 +225,19 @@ class Calls:
             self.note_failure_sync(call, failure, answer)
         return answer
 
-    async def _run_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self.as_attempt(call) as attempt:
-            return await self.run(call, function, args, kwargs, attempt)
-
-    def _run_sync_in_attempt(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self.as_attempt(call) as attempt:
-            answer = self.run_sync(call, function, args, kwargs, attempt)
-        return self._await_in_attempt(call, answer) if inspect.iscoroutine(answer) else answer
-
-    async def _await_in_attempt(self, call: Call, work: Coroutine[Any, Any, Any]) -> Any:
-        with self.as_attempt(call):
-            return await work
-
     def as_attempt(self, call: Call) -> AbstractContextManager[Attempt | None]:
-        """Inside of a retry, the attempt if this call is what is run again."""
+        """Enter the attempt of a retry, if this call is what is run again."""
         integration = self._integration()
         namespace = None if integration is None else integration.dlq.context.namespace
         return run_as(call.task_id, call.request().task, call.workflow.name, namespace)
 
     def begin_run(self, call: Call) -> datetime | None:
-        """When a run begins whose success is noted; None where it closes no letter."""
-        integration = None if call.task_id is None else self._integration()
-        return None if integration is None else integration.begin_run()
+        """Return when a run begins whose success is noted; None where it closes no letter."""
+        integration = self._integration()
+        return None if integration is None or call.task_id is None else integration.begin_run()
 
     def note_success(self, call: Call, attempt: Attempt | None, began: datetime | None) -> None:
-        """Note that a call succeeded which began then: its open letter is closed. In a retry it may be the attempt."""
+        """Note the success of a call that began then: its open letter is closed. In a retry it may be the attempt."""
         integration = self._integration()
         if attempt is not None:
             attempt.note_own_success(call.repos)
@@ -270,7 +255,7 @@ class Calls:
         return await integration.capture(request, error, named=call.task_id is not None)
 
     def note_failure_sync(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
-        """The same, for code that does not await: the failure is durable when this returns."""
+        """Capture a failure for code that does not await: it is durable when this returns."""
         integration = self._integration()
         if integration is not None and self._is_to_be_kept(call, error, integration):
             request = call.request(self._repos_left(call, answer))
@@ -295,7 +280,7 @@ class Calls:
         return False
 
     def _repos_left(self, call: Call, answer: Any) -> Any:
-        """Those that a failed result does not report as done; None for all of them."""
+        """Return the repos that a failed result does not report as done; None for all of them."""
         return failed_repos(answer, call.repos) if answer is not None and self._only_failed_repos() else None
 
 

@@ -1,4 +1,4 @@
-"""Capturing failures on one page: assess → decide → make → record → announce.
+"""Capture of failures on one page: assess → decide → make → record → announce.
 
 `CapturePipeline` takes failed runs through all the steps, those that fail in the same moment together. It raises
 nothing, because the run has an error of its own to tell. `LetterIntake` is the second half of it.
@@ -39,13 +39,19 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
 from mahavishnu.values.payload import LetterRequest, redact
 
-# ----------------------------------------------------------------------------------------------------
-# A failure on its way through the steps of a capture, and what became of it.
+log = logging.getLogger(__name__)
+_LONGEST_REASON = 500
+_PLACES = {
+    WaitingPlace.STORE: "",
+    WaitingPlace.FILE: " in a file beside the store, because that cannot take it",
+    WaitingPlace.MEMORY: " in this process's memory, because the store cannot take it",
+}
+_LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOutcome:
-    """What became of a failed run. Exactly one of `letter`, `skip_reason`, `problem` and `folded` says so."""
+    """Outcome for a failed run: exactly one of `letter`, `skip_reason`, `problem` and `folded`."""
 
     task_id: str
     category: ErrorCategory | None = None
@@ -71,7 +77,7 @@ class CaptureOutcome:
 
 @dataclass(slots=True)
 class PendingCapture:
-    """A failure on its way through the steps, and who waits for the end of it."""
+    """A failure on its way through the steps, and the future of its caller."""
 
     request: LetterRequest
     error: BaseException | str
@@ -82,10 +88,10 @@ class PendingCapture:
     assessment: Assessment | None = None
     reason: str = ""  # why the strategy keeps it
     letter: DeadLetter | None = None  # the letter that it makes
-    ended: bool = False  # it is known what became of it, whether or not the caller still waits for that
+    ended: bool = False  # its outcome is known, whether or not the caller still waits for that
 
     def end(self, outcome: CaptureOutcome) -> None:
-        """Tell the caller what became of it."""
+        """Give the caller the outcome."""
         self.ended = True
         resolve(self.future, outcome)
 
@@ -94,16 +100,7 @@ class PendingCapture:
         return self.assessment.verdict.category if self.assessment else None
 
 
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-_LONGEST_REASON = 500
-_PLACES = {
-    WaitingPlace.STORE: "",
-    WaitingPlace.FILE: " in a file beside the store, because that cannot take it",
-    WaitingPlace.MEMORY: " in this process's memory, because the store cannot take it",
-}
-_LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
+_new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
 _pipelines: weakref.WeakSet[CapturePipeline] = weakref.WeakSet()
 
 
@@ -121,8 +118,6 @@ def _forget() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
-_new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
-
 
 class CapturePipeline:
     """Takes failed runs through the steps; `counts` are how often each end was reached."""
@@ -133,11 +128,7 @@ class CapturePipeline:
         _pipelines.add(self)
 
     def capture(
-        self,
-        request: LetterRequest,
-        error: BaseException | str,
-        requested: bool,
-        strategy: Strategy,
+        self, request: LetterRequest, error: BaseException | str, requested: bool, strategy: Strategy
     ) -> Future[CaptureOutcome]:
         """Capture a failure together with those of the same moment. It is captured even if the caller gives up."""
         future: Future[CaptureOutcome] = asyncio.get_running_loop().create_future()
@@ -145,13 +136,9 @@ class CapturePipeline:
         return future
 
     def capture_now(
-        self,
-        request: LetterRequest,
-        error: BaseException | str,
-        requested: bool,
-        strategy: Strategy,
+        self, request: LetterRequest, error: BaseException | str, requested: bool, strategy: Strategy
     ) -> CaptureOutcome:
-        """Capture a failure outside of the store, for who cannot wait for that. The loop of this thread stores it."""
+        """Capture a failure outside of the store, for a caller that cannot wait. The loop of this thread stores it."""
         # A future that needs no event loop; it is asked in the same way.
         answer = cast("Future[CaptureOutcome]", concurrent.futures.Future())
         capture = PendingCapture(request, error, requested, strategy, answer, copy_context())
@@ -217,7 +204,7 @@ class CapturePipeline:
         now: datetime,
         began: float,
     ) -> Sequence[PendingCapture]:
-        """Those that got through the step. After a slow one, such as a long text, other tasks have their turn."""
+        """Return the failures that got through the step. After a slow one other tasks have their turn."""
         clock, done = self._queue.clock, list[PendingCapture]()
         for number, capture in enumerate(captures):
             if number and clock.monotonic() - began > _LONGEST_TURN:
@@ -241,7 +228,7 @@ class CapturePipeline:
             capture.assessment = assessor.assess_sync(capture.error, now, _classifier_context(capture, now))
 
     def _without_slow(self, captures: Sequence[PendingCapture]) -> Sequence[PendingCapture]:
-        """Those that are assessed, or will be at once. The others take their time, and nobody else waits for them."""
+        """Return those that are assessed, or will be at once. The others take their time, and hold up no others."""
         is_prompt = self._queue.chain.is_prompt
         quick: list[PendingCapture] = []
         for capture in captures:
@@ -276,7 +263,7 @@ class CapturePipeline:
             capture.letter = self._make(request, capture.assessment, now)
 
     def _decide(self, capture: PendingCapture) -> LetterRequest | None:
-        """The request with the strategy's advice; None if it is not to be kept, which the caller is told."""
+        """Return the request with the strategy's advice; None if it is not to be kept, which the caller is told."""
         request, assessment = capture.request, capture.assessment
         assert assessment is not None
         occurrence = _new_occurrence(
@@ -300,7 +287,7 @@ class CapturePipeline:
     # --- make
 
     def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
-        """The letter. What is in the request that no letter can have is replaced, and kept in the metadata."""
+        """Make the letter. Values in the request that no letter can have are replaced, and kept in the metadata."""
         factory, backoffs = self._queue.letter_factory, self._queue.backoffs
         try:
             return factory.make(request, assessment, now, backoffs=backoffs)
@@ -321,7 +308,7 @@ class CapturePipeline:
         return make(factory.with_placeholders(request, why), assessment, now)
 
     def _rescue(self, capture: PendingCapture, problem: BaseException) -> None:
-        """Record a failure by itself that could not be taken through a step."""
+        """Record a failure alone that could not be taken through a step."""
         try:
             letter = self._make_at_once(capture, problem)
             if letter is not None:
@@ -332,7 +319,7 @@ class CapturePipeline:
             self._give_up(capture, problem)
 
     def _make_at_once(self, capture: PendingCapture, problem: BaseException) -> DeadLetter | None:
-        """The letter, of what the built-in rules say where the classifier had a `problem`; None if it is not kept."""
+        """Make the letter, by the built-in rules where the classifier had a `problem`; None if it is not kept."""
         now = self._queue.clock.now()
         if capture.assessment is None:
             log.error("the failure of task %s is left to the built-in rules: %r", capture.request.task_id, problem)
@@ -381,7 +368,7 @@ class CapturePipeline:
             self._give_up(capture, another)
 
     async def _store(self, letter: DeadLetter, problem: Exception | None) -> DeadLetter | str:
-        """The letter as it was recorded; or where it waits, if it met a `problem` before or meets one now."""
+        """Return the letter as it was recorded; or where it waits, if it met a `problem` before or meets one now."""
         try:
             if problem is not None:
                 raise problem

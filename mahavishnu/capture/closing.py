@@ -74,7 +74,7 @@ class Closing:
         _closings.add(self)
 
     def forget(self) -> None:
-        """Forget what was noted: the process that this one was forked from looks it up."""
+        """Forget what was noted: after a fork, the parent process looks it up."""
         self._noted: deque[_Noted] = deque()
         self._put_off: list[_Noted] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # in which looks are taken
@@ -138,8 +138,6 @@ class Closing:
             self._context.counts[NOT_LOOKED_UP] += left
             self.forget()
 
-    # --- one look after the other
-
     def _start(self) -> None:
         """Take looks in this event loop from now on; where there is none, in the one that uses the store.
 
@@ -164,7 +162,7 @@ class Closing:
             self._loop = self._looking = None
 
     async def _take_looks(self, until_away: bool = False) -> None:
-        """One after the other until nothing is left; `until_away`: or until the store is away."""
+        """Take one look after the other until nothing is left; `until_away`: or until the store is away."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if self._looking is not task:
             if self._looking is not None and self._loop is not None and self._loop.is_running():
@@ -226,8 +224,6 @@ class Closing:
         self._next_try = self._clock.monotonic() + self._wait
         self._wait = min(2 * self._wait, _LONGEST_WAIT_SECONDS)
 
-    # --- the letters
-
     async def _close_letters(self, batch: Sequence[_Noted]) -> list[_Noted]:
         """Close what these successes close. Returns those for which the store could not be asked."""
         await self._context.open()
@@ -244,7 +240,7 @@ class Closing:
         return left
 
     async def _is_nothing_open(self) -> bool:
-        """Whether it is certain that no letter is open which was captured before these successes began."""
+        """Return True if certainly no letter is open that was captured before these successes began."""
         waiting = self._context.waiting
         if waiting.keys_outside() or not finds_are_current(self._context.store):
             return False
@@ -253,7 +249,7 @@ class Closing:
         return not (await self._letters.find(_ANY_OPEN)).items
 
     async def _close_some(self, batch: Sequence[_Noted]) -> list[_Noted]:
-        """Those of one read. Under a task id that never had a letter there is no other work either."""
+        """Close the letters of one read. Under a task id that never had a letter there is no other work either."""
         left = list(batch) if is_home_away(self._context.store) else []  # what is in there is looked up later
         names = [_task_id(each) for each in batch]
         keys = [document_key(name, *each[3:]) for name, each in zip(names, batch, strict=True)]
@@ -359,25 +355,15 @@ class Closing:
         self._context.announce(EventName.RESOLVED, letter, letter.updated_at, by=by, notes=notes, was_open=True)
 
     def _success_of(self, task_id: str, noted: _Noted) -> Success | None:
-        """What was done; None where no letter that could be run again can have it."""
+        """Return what was done; None where no letter that could be run again can have it."""
         try:
             request = noted[1]()
             written = self._context.letter_factory.write_payload(request)
             if NOT_JSON in written.notes:  # descriptions, which do not say what it was
                 return None
-            repos = texts(request.repos, "repos")
-            skew = self._context.limits.skew
-            typed = request.write is not None
-            return Success(
-                written.payload,
-                request.adapter,
-                repos,
-                noted[2],
-                written.types,
-                typed,
-                mark=new_entry_id.mark,
-                skew=skew,
-            )
+            repos, typed = texts(request.repos, "repos"), request.write is not None
+            mark, skew = new_entry_id.mark, self._context.limits.skew
+            return Success(written.payload, request.adapter, repos, noted[2], written.types, typed, mark, skew)
         except InvalidInput:
             return None
         except Exception:  # it is code of a user
@@ -386,7 +372,7 @@ class Closing:
 
 
 def _task_id(noted: _Noted) -> str:
-    """The task id that a failure of this run would have: another one, where no letter can have the one that it has."""
+    """Return the task id that a failure of this run would have: another one, where no letter can have its own."""
     task_id, where = noted[0], noted[3:]
     try:
         document_key(task_id, *where)

@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 1000
 
 
 async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
-    """The tasks that the letter waits for: those that have a letter which has not succeeded.
+    """Return the tasks that the letter waits for: those that have a letter which has not succeeded.
 
     Other work under the same task id is a letter of that task too. It is looked for if nothing else blocks the letter,
     because that takes a search.
@@ -53,7 +53,7 @@ async def _other_work(
 
 
 def _has_succeeded(letter: DeadLetter) -> bool:
-    """Whether the letter is completed, or was before it was archived."""
+    """Return True if the letter is completed, or was before it was archived."""
     return letter.status in (DeadLetterStatus.COMPLETED, DeadLetterStatus.ARCHIVED) and (
         letter.resolution.status in _SETTLED
     )

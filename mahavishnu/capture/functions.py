@@ -1,4 +1,4 @@
-"""Functions with arguments of their own as workflows: which can be one, what its name is, and how it is run again."""
+"""Functions with arguments of their own as workflows: their checks, names, keys and calls, and how they run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ from mahavishnu.values.kinds import ValueKind
 from mahavishnu.values.payload import LetterRequest, WriteValues, restore_arguments, take_snapshot
 from mahavishnu.values.typed_json import find_lost, read
 
-_TASK_FORM = ("task", "repos")
+log = logging.getLogger(__name__)
+Key: TypeAlias = "str | Callable[..., Any]"
+OnCancel: TypeAlias = Literal["ignore", "capture"]
+ReadKey: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
+_NAMED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def check_workflow(function: object) -> None:
@@ -67,7 +72,7 @@ def function_name(function: object) -> str:
 
 
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """What it can be called with. Raises InvalidInput where Python cannot tell."""
+    """Return the parameters that it can be called with. Raises InvalidInput where Python cannot tell."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError) as problem:
@@ -77,16 +82,16 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
 
 
 def takes_task_and_repos(function: Callable[..., Any]) -> bool:
-    """Whether its parameters are `task` and `repos`: then a letter keeps the task itself.
+    """Return True if its parameters are `task` and `repos`: then a letter keeps the task itself.
 
     >>> takes_task_and_repos(lambda task, repos=(): None), takes_task_and_repos(lambda task: None)
     (True, False)
     """
-    return tuple(parameters_of(function)) == _TASK_FORM
+    return tuple(parameters_of(function)) == ("task", "repos")
 
 
 class Receiver:
-    """What a method is called on: an object, which is an argument as any other one, or its class."""
+    """Receiver of a method call: an object, which is an argument as any other one, or its class."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.name, self._function = name, function
@@ -183,7 +188,7 @@ class FunctionAdapter:
 
 
 def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
-    """What a run of the letter is given: its task with the types that it had, or the arguments of its function.
+    """Return the arguments of a run of the letter: its task with its original types, or the arguments of its function.
 
     Raises CannotRestore, naming what cannot be read.
     """
@@ -207,9 +212,9 @@ def _types_of(letter: DeadLetter) -> Mapping[str, str]:
 
 
 def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | None:
-    """Why what runs the letter could not be given its task; None if it can, or if that is not known here.
+    """Return why the letter's adapter could not be given its task; None if it can, or if that is not known here.
 
-    What was lost when it was captured is no news: an edit need not give all of it at once.
+    A value that was lost at the capture is no news: an edit need not give all of it at once.
     """
     adapter = adapters.known.get(letter.adapter or "")
     if adapter is None:
@@ -222,7 +227,7 @@ def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | Non
 
 
 def restorer_of(callback: Workflow, kinds: Iterable[ValueKind] = ()) -> Callable[[DeadLetter], Any]:
-    """Gives a callback `(task, repos)` the tasks of letters as its own hints say. It raises CannotRestore."""
+    """Return what gives a callback `(task, repos)` the tasks of letters by its own hints. It raises CannotRestore."""
     try:
         signature = Signature.of(callback, kinds=kinds)
     except (TypeError, ValueError):  # Python does not know its parameters
@@ -230,18 +235,12 @@ def restorer_of(callback: Workflow, kinds: Iterable[ValueKind] = ()) -> Callable
     return lambda letter: signature.restore_task(letter.task, _types_of(letter))
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a workflow says about its calls: the key that names the work, and how its failures are kept and retried.
-
-Key: TypeAlias = "str | Callable[..., Any]"
-OnCancel: TypeAlias = Literal["ignore", "capture"]
-ReadKey: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-_NAMED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+# --------------------------------------------------------------------------------------------- options and keys
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How failures of a workflow are kept. What is None is as usual.
+    """Options for the failures of a workflow. None means the default.
 
     `key` names the work of a call: an argument's name, a text such as `"{customer}-{month}"`, or a function of the
     arguments. `redact` are patterns of names whose values are masked in the letter. `on_cancel` says whether a call
@@ -268,7 +267,7 @@ class CallOptions:
         on_cancel: OnCancel,
         track: bool,
     ) -> CallOptions:
-        """The options. Raises InvalidInput for what no letter could have."""
+        """Make the options. Raises InvalidInput for what no letter could have."""
         named = queue if queue is not None else DEFAULT_QUEUE
         document_key("any", queue=named)
         if max_retries is not None and (type(max_retries) is not int or max_retries < 0):
@@ -282,7 +281,7 @@ class CallOptions:
 
 
 def key_reader(key: Key | None, function: Callable[..., Any]) -> ReadKey | None:
-    """What reads the key off the arguments of a call; None without a key. Raises InvalidInput for an unknown name.
+    """Return what reads the key off a call's arguments; None without a key. Raises InvalidInput for an unknown name.
 
     >>> read = key_reader("{a}-{b.real}", lambda a, b=2: None)
     >>> read((1,), {}), key_reader("b", lambda a, b=2: None)((1,), {"b": 3})
@@ -322,16 +321,12 @@ def _argument_reader(name: str, key: str, function: Callable[..., Any]) -> ReadK
     return lambda args, kwargs: args[place] if len(args) > place else kwargs.get(name, default)
 
 
-# ----------------------------------------------------------------------------------------------------
-# A function whose calls are captured, and one call of it: what a letter of the call would have.
-
-log = logging.getLogger(__name__)
-NOT_BOUND = "dlq_not_bound"  # in the metadata: why the arguments are not those of the function
+# ------------------------------------------------------------------------------------------------------- calls
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionWorkflow:
-    """A function whose calls are captured, and how."""
+    """A function whose calls are captured, with its options."""
 
     name: str
     function: Callable[..., Any]
@@ -343,7 +338,7 @@ class FunctionWorkflow:
 
     @property
     def identity(self) -> object:
-        """What a function has in common with itself after its module was loaded again, or a notebook's cell run."""
+        """Equal for a function and itself after its module was loaded again, or a notebook's cell run."""
         function = self.function
         name = getattr(function, "__qualname__", None)
         if name is not None and "<" not in name:
@@ -353,7 +348,7 @@ class FunctionWorkflow:
         return function if code is None or getattr(function, "__closure__", None) else code
 
     def place_named(self, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments by name as a call takes them: those that the function takes by place only come first."""
+        """Return arguments by name as a call takes them: positional-only ones come first."""
         named, first = dict(arguments), list[Any]()
         for name, parameter in parameters_of(self.function).items():
             if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY or name not in named:
@@ -369,14 +364,13 @@ class FunctionWorkflow:
             key = self.read_key(args, kwargs)
             return None if key is None or key == "" else f"{self.name}:{key}"
         except Exception as problem:  # a function of the user's, and code of the arguments; the call must go on
-            log.warning(
-                "a call of workflow %r has no key: %s: %s", self.name, type(problem).__name__, safe_str(problem)
-            )
+            why = f"{type(problem).__name__}: {safe_str(problem)}"
+            log.warning("a call of workflow %r has no key: %s", self.name, why)
             return None
 
 
 def unknown_workflow(name: str) -> FunctionWorkflow:
-    """A workflow of which this process has no function; its letters wait for a worker that has."""
+    """Return a workflow without a function in this process; its letters wait for a worker that has one."""
     return FunctionWorkflow(name, _nothing, CallOptions(), PythonAdapter(_nothing))
 
 
@@ -397,7 +391,7 @@ def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_decorated(function: Callable[..., Any]) -> bool:
-    """Whether its failures are captured already.
+    """Return True if its failures are captured already.
 
     Raises InvalidInput for a function that wraps such a one: only the failures of the inner one are captured.
     """
@@ -430,16 +424,16 @@ class Call:
 
     @property
     def is_late(self) -> bool:
-        """Whether somebody else has begun with this work anew, so that a failure of this call does not count."""
+        """True if a newer run of this work has begun elsewhere, so that a failure of this call does not count."""
         return False
 
     @property
     def repos(self) -> Any:
-        """What the task is to be done for; nothing for a function with arguments of its own."""
+        """Repos of the task; none for a function with arguments of its own."""
         return self._task_and_repos(self._args, self._kwargs)[1] if self.workflow.has_task else ()
 
     def request(self, repos: Any = None) -> LetterRequest:
-        """What a letter of it would have, for these `repos` only where they are given. It does not raise."""
+        """Return what a letter of it would have, for these `repos` only where they are given. It does not raise."""
         workflow, options, args, kwargs = self.workflow, self.workflow.options, self._args, self._kwargs
         if self._snapshot is not None:
             args, kwargs = restore_arguments(self._snapshot, args, kwargs)
@@ -463,7 +457,7 @@ class Call:
         )
 
     def _describe(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, WriteValues]:
-        """What a letter keeps as the task, for which repos, and how that is written."""
+        """Return the task of a letter, its repos, and what writes them."""
         workflow, adapter = self.workflow, self.workflow.adapter
         if isinstance(adapter, FunctionAdapter):
             return adapter.bind(args, kwargs), (), adapter.signature.write

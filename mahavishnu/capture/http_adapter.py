@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.capture.adapters import current_attempt
+from mahavishnu.capture.adapters import live_attempt
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import safe_repr
 from mahavishnu.values.typed_json import plain_text, write_all
@@ -62,9 +62,8 @@ class HttpAdapter:
 
 
 def attempt_headers() -> dict[str, str]:
-    """What tells the target which run this is; nothing outside of a retry."""
-    attempt = current_attempt.get()
-    if attempt is None or attempt.is_over:
+    """Return headers that tell the target which run this is; none outside of a retry."""
+    if (attempt := live_attempt()) is None:
         return {}
     return {
         "Idempotency-Key": attempt.idempotency_key,

@@ -1,4 +1,4 @@
-"""The way in for all who bring new letters: records them, announces them, and raises what keeps it from that."""
+"""Intake of new letters, whoever brings them: records them, announces them, and raises what keeps it from that."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class LetterIntake:
         return len(admitted)
 
     def _is_simple(self, letter: DeadLetter) -> bool:
-        """Whether nothing has to be looked up before it is stored, and there is room where most letters go."""
+        """Return True if nothing has to be looked up before it is stored, and there is room where most letters go."""
         queue = self._queue
         if letter.namespace != queue.namespace:
             return False

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class _App(Protocol):
-    """What an integration needs of an app."""
+    """An app as an integration needs it."""
 
     config: Any
     dlq: Any
@@ -81,7 +81,7 @@ class DLQIntegration:
     async def should_enqueue(
         self, error: BaseException | str, error_category: ErrorCategory | str | None = None
     ) -> bool:
-        """Whether such a failure would become a letter now."""
+        """Return True if such a failure would become a letter now."""
         assessment = await self._assess(error, error_category)
         return decide(self._strategy, Occurrence("", {}, (), error, assessment.verdict)).keep
 
@@ -119,7 +119,7 @@ class DLQIntegration:
         requested: bool = False,
         named: bool = True,
     ) -> CaptureOutcome:
-        """As `capture`, for code that cannot await: the failure is safe in a file beside the store on return.
+        """Capture for code that cannot await: the failure is safe in a file beside the store on return.
 
         The event loop that runs in this thread, if there is one, takes it into the store in its next turn.
         """
@@ -184,7 +184,7 @@ class DLQIntegration:
         return await self.app.execute_workflow_parallel(task, adapter_name, repos)
 
     async def get_statistics(self) -> dict[str, Any]:
-        """What this integration did since it was made, or its statistics were reset."""
+        """Return the numbers of this integration since it was made, or its statistics were reset."""
         names = ("workflows_executed", "workflows_failed", "auto_enqueued", "manually_enqueued", "kept_waiting")
         counts = {name: self._counts[name] for name in names}
         kept = counts["auto_enqueued"] + counts["manually_enqueued"]
@@ -203,7 +203,7 @@ class DLQIntegration:
         self._counts.clear()
 
     def begin_run(self) -> datetime | None:
-        """When a run begins whose success is noted; None where successes close no letters."""
+        """Return when a run begins whose success is noted; None where successes close no letters."""
         context = self.dlq.context
         return context.clock.now() if context.limits.close_on_success else None
 

@@ -1,4 +1,4 @@
-"""Running a workflow through an adapter, over all repos at once or each for itself: first runs and retries alike."""
+"""Runs of workflows by name: over all repos at once or each for itself, into a letter if they fail; also again."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class WorkflowFailed(Exception):
 
 
 class WorkflowResult(dict[str, Any]):
-    """What a workflow run answers: `status` is `completed` or `failed`.
+    """Answer of a workflow run: `status` is `completed` or `failed`.
 
-    `exception` is what the run raised, for those who want more than its text.
+    `exception` is what the run raised.
     """
 
     exception: BaseException | None = None
@@ -43,7 +43,7 @@ class WorkflowResult(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRun:
-    """A finished run: its result, and what somebody needs who runs it again."""
+    """A finished run: its result, and everything needed to run it again."""
 
     result: WorkflowResult
     snapshot: TaskSnapshot
@@ -51,12 +51,12 @@ class WorkflowRun:
 
     @property
     def error(self) -> BaseException | str:
-        """What a failed run raised, or said."""
+        """Exception or text of a failed run."""
         return self.result.exception if self.result.exception is not None else str(self.result["error"])
 
     @property
     def failed_repos(self) -> tuple[str, ...]:
-        """The repos that are still to be done: all of them where the result does not tell them apart."""
+        """Repos that are still to be done: all of them where the result does not tell them apart."""
         return failed_repos(self.result, self.repos) or self.repos
 
 
@@ -78,7 +78,7 @@ class WorkflowRunner:
         return _new_run(result=result, snapshot=snapshot, repos=chosen)
 
     async def run_again(self, task: Any, adapter_name: str, repos: Sequence[str]) -> WorkflowResult:
-        """Run a letter's task again, once for each of the repos that are left. Its letter has the task: no snapshot."""
+        """Run a letter's task again, once for each repo that is left. Its letter has the task: no snapshot."""
         return await self._run(task, adapter_name, repos, per_repo=True)
 
     async def _run(self, task: Any, adapter_name: str, repos: Sequence[str], per_repo: bool) -> WorkflowResult:
@@ -87,14 +87,10 @@ class WorkflowRunner:
 
         read = failure_in_result
         if not self._adapters.reads_results(adapter_name):
-            read, repos = _no_failure, ()
+            read, repos = (lambda result: None), ()  # the result of an ordinary function is its own
         result = await (run_each(run, repos, _CONCURRENT_REPOS, read) if per_repo else run_whole(run, repos, read))
         result["adapter"] = adapter_name
         return result
-
-
-def _no_failure(result: Any) -> None:
-    """What the result of an ordinary function says about its own failure."""
 
 
 async def run_whole(run: Run, repos: Sequence[str], read: ReadFailure | None = None) -> WorkflowResult:
@@ -119,9 +115,9 @@ async def run_whole(run: Run, repos: Sequence[str], read: ReadFailure | None = N
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether a run was ended from outside, and did not fail: its process ends, or its task was cancelled.
+    """Return True if a run was ended from outside, and did not fail: its process ends, or its task was cancelled.
 
-    If nobody cancelled the task, something inside of the run cancelled itself, and that is a failure.
+    A task that was not cancelled has cancelled itself inside of the run, and that is a failure.
     """
     if isinstance(error, Exception):  # nearly always
         return False
@@ -162,10 +158,10 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int, read: ReadF
 
 
 def failure_in_result(result: Any) -> BaseException | str | None:
-    """What a result says about its own failure; None if it does not say that it failed.
+    """Return the failure that a result tells of; None if it does not say that it failed.
 
-    A result may bring the exception itself as an attribute `exception`: that says more than its text. What would have
-    to be iterated or awaited to do the work is a failure: nothing of it was run.
+    A result may bring the exception itself as an attribute `exception`: that says more than its text. A result that
+    would have to be iterated or awaited to do the work is a failure: nothing of it was run.
     """
     if isinstance(result, _NOT_RUN):
         if isinstance(result, CoroutineType):
@@ -182,7 +178,7 @@ def failure_in_result(result: Any) -> BaseException | str | None:
 
 
 def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
-    """Those of `repos` that a failed result does not report as done; None if it does not tell them apart.
+    """Return the `repos` that a failed result does not report as done; None if it does not tell them apart.
 
     >>> failed_repos({"results": {"api": {"status": "completed"}, "web": {"status": "failed"}}}, ["api", "web"])
     ('web',)
@@ -198,7 +194,7 @@ def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _is_failure(answer: Any) -> bool:
-    """Whether the answer for one repo is a failure; `gather(return_exceptions=True)` gives the exception itself."""
+    """Return True for the failure of one repo; `gather(return_exceptions=True)` gives the exception itself."""
     return answer is False or isinstance(answer, BaseException) or failure_in_result(answer) is not None
 
 
@@ -210,7 +206,7 @@ def _failed_result(failure: BaseException | str) -> WorkflowResult:
 
 
 def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> WorkflowResult:
-    """One failed result for all: of the only failure there is, of one that all had alike, or of a group of them."""
+    """Combine failures into one result: the only one, the one that all had alike, or a group of them."""
     first = failures[0]
     if len({(each["error_type"], each["error"]) for each in failures}) == 1:
         result = WorkflowResult(status="failed", error=first["error"], error_type=first["error_type"])
@@ -221,7 +217,3 @@ def _combined_failure(failures: Sequence[WorkflowResult], runs: int) -> Workflow
     if len(raised) == len(failures):
         return _failed_result(BaseExceptionGroup(f"{len(failures)} of {runs} repos failed: {messages:.500}", raised))
     return _failed_result(f"{len(failures)} of {runs} repos failed: {messages}")
-
-
-# ----------------------------------------------------------------------------------------------------
-# Runs of workflows by their name: through their adapter, and into a letter if they fail; tracked if that is wanted.

@@ -15,7 +15,7 @@ from mahavishnu.model.letter_parts import RetryPolicy
 
 
 class DLQIntegrationStrategy(StrEnum):
-    """Which failures become letters."""
+    """Selection of failures that become letters."""
 
     AUTOMATIC = "automatic"  #: all of them
     SELECTIVE = "selective"  #: those that a retry may help: transient, network, resource
@@ -37,7 +37,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a failure becomes a letter, and why; with a policy and a budget if the strategy advises them."""
+    """Answer of a strategy: keep the failure or not, and why; with a policy and a budget if it advises them."""
 
     keep: bool
     reason: str
@@ -76,7 +76,7 @@ _KEPT = Decision(True, "the strategy is automatic: everything is kept")
 
 
 def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
-    """What the strategy decides. If a user's own raises or answers nonsense the failure is kept: nothing is lost."""
+    """Return the strategy's decision. If a user's own raises or answers nonsense, the failure is kept."""
     verdict = occurrence.verdict
     match strategy:
         case DLQIntegrationStrategy.DISABLED:
@@ -96,7 +96,7 @@ def decide(strategy: Strategy, occurrence: Occurrence) -> Decision:
 
 
 def _invalid_advice(advice: Decision) -> str | None:
-    """Why no letter could be made with this advice; None if one could."""
+    """Return why no letter could be made with this advice; None if one could."""
     if advice.max_retries is not None and (type(advice.max_retries) is not int or advice.max_retries < 0):
         return f"max_retries must be a whole number from 0, not {advice.max_retries!r:.80}"
     try:
@@ -114,9 +114,8 @@ def _ask(strategy: Callable[[Occurrence], Decision | bool], occurrence: Occurren
     except ENDS:
         raise
     except BaseException as problem:
-        return Decision(
-            True, f"strategy {name} raised {type(problem).__name__}: {safe_str(problem)}; the failure is kept"
-        )
+        why = f"strategy {name} raised {type(problem).__name__}: {safe_str(problem)}; the failure is kept"
+        return Decision(True, why)
     if isinstance(answer, Decision):
         if answer.keep and (wrong := _invalid_advice(answer)):
             return Decision(True, f"strategy {name} answered nonsense ({wrong}); the failure is kept")

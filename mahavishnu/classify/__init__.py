@@ -1,1 +1,1 @@
-"""What kind of failure was it? Rules, plugins, and the chain that asks them."""
+"""Classification of failures: rules, plugins, and the chain that asks them."""

@@ -1,4 +1,4 @@
-"""Assessing failures: what kind each of them was, by the classifier; and the same again for stored letters.
+"""Assessment of failures by the classifier, of new ones and again of stored letters.
 
 An `Assessor` makes one `Assessment` of a failure, whoever met it: a workflow that was run for the first time, the
 processor, or a worker elsewhere that reports how a run ended.
@@ -36,16 +36,16 @@ _new_context = fast_constructor(Context)
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A failure as it is recorded, what the classifier says about it, and what follows for the letter.
+    """A failure as it is recorded, the verdict on it, and what follows for the letter.
 
-    `fingerprint` is what groups letters by their cause.
+    `fingerprint` groups letters by their cause.
     """
 
     failure: Failure
     verdict: Verdict
     fingerprint: str | None = None
-    retry_in: timedelta | None = None  # the wait before the next run in place of the policy's, where somebody named one
-    hopeless: bool = False  # said by somebody who knows: no automatic retry can help
+    retry_in: timedelta | None = None  # the wait before the next run in place of the policy's, where one was named
+    hopeless: bool = False  # the verdict says that no automatic retry can help
 
     @property
     def category(self) -> ErrorCategory:
@@ -117,8 +117,9 @@ class Assessor:
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
         assessment = await self._with_fingerprint(replace(assessment, failure=failure), each, context)
-        if isinstance(error, str) and _looks_the_same(letter, failure):
-            assessment = replace(assessment, fingerprint=letter.fingerprint)
+        told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
+        if isinstance(error, str) and told and letter.fingerprint is not None and _same_words(told[-1], failure):
+            assessment = replace(assessment, fingerprint=letter.fingerprint)  # as far as a text can tell
         if retry_in is None:
             return assessment
         failure = replace(failure, retry_in_seconds=retry_in.total_seconds())
@@ -142,14 +143,14 @@ class Assessor:
         return await call_in_thread(lambda: _assessment(error, at, self.chain.classify(error, context), named))
 
     async def objection(self, letter: DeadLetter, at: datetime) -> str | None:
-        """Why a plugin thinks that the task of this letter should not be what it is; None if none does."""
+        """Return a plugin's objection to the task of this letter; None if there is none."""
         return await self.chain.objection(letter.task, letter_context(letter, at))
 
     def reconsider(self, letter: DeadLetter) -> Verdict | None:
-        """The verdict that the letter would get now, if it changes the category, policy or budget; else None.
+        """Return the verdict that the letter would get now, if it changes the category, policy or budget; else None.
 
-        A letter that is being retried or is closed stays as it is, and so does what nobody recognises. The built-in
-        rules do not overrule themselves on an exception: when it was raised they saw all of it, and now only its text.
+        A letter that is being retried or is closed stays as it is, and so does an unknown failure. The built-in rules
+        do not overrule themselves on an exception: when it was raised they saw all of it, and now only its text.
         """
         if not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
             return None
@@ -165,11 +166,11 @@ class Assessor:
         return None
 
     def fingerprint_again(self, letter: DeadLetter) -> str | None:
-        """The fingerprint that the letter would get today: the one that it has, unless a rule changed. Never raises.
+        """Return the fingerprint that the letter would get today: the present one, unless a rule changed. Never raises.
 
-        It is made of the latest failure that says its cause. A letter that keeps none keeps its fingerprint. So does
-        an exception that a plugin named when it was raised and does not name now: the plugin saw all of it then, and
-        now only its text, so its silence says nothing.
+        It is made of the latest failure that says its cause. A letter that keeps none keeps its fingerprint. So does an
+        exception that a plugin named when it was raised and does not name now: the plugin saw all of it then, and now
+        only its text, so its silence says nothing.
         """
         told = [failure for failure in letter.failures if failure.type != LEASE_RAN_OUT]
         if not told or (letter.fingerprint or "").startswith(STALE):  # no failure said why it hangs
@@ -186,12 +187,6 @@ class Assessor:
             before = [failure for failure in told[:-1] if _same_words(failure, last)]
             last = before[-1] if before else last
         return fingerprint_of(last)
-
-
-def _looks_the_same(letter: DeadLetter, failure: Failure) -> bool:
-    """Whether it is what the letter failed with before, as far as a report without a traceback can tell."""
-    told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
-    return bool(told) and letter.fingerprint is not None and _same_words(told[-1], failure)
 
 
 def _same_words(one: Failure, other: Failure) -> bool:
@@ -217,7 +212,7 @@ def _assessment(
 def context_for(
     at: datetime, task_id: str, task: Any, adapter: str | None = None, repos: tuple[str, ...] = (), retry_count: int = 0
 ) -> Context:
-    """What a classifier may want to know about a failure."""
+    """Return the context of a failure for classifiers."""
     return _new_context(
         now=at,
         task_id=task_id if isinstance(task_id, str) else None,
@@ -229,12 +224,12 @@ def context_for(
 
 
 def letter_context(letter: DeadLetter, at: datetime) -> Context:
-    """What a classifier may want to know about a failed retry of this letter."""
+    """Return the context of a failed retry of this letter for classifiers."""
     return context_for(at, letter.task_id, letter.task, letter.adapter, letter.repos, letter.retry_count)
 
 
 def _stored_context(letter: DeadLetter) -> Context:
-    """The context of an error that is rebuilt from the letter, whenever it was raised."""
+    """Return the context of an error that is rebuilt from the letter, whenever it was raised."""
     task = letter.task if isinstance(letter.task, dict) else {}
     return Context(task_id=letter.task_id, task=task, repos=letter.repos, recalled=True)
 
@@ -248,7 +243,7 @@ def _changes(letter: DeadLetter, verdict: Verdict) -> bool:
 
 
 def rebuild_errors(type_name: str | None, message: str, traceback: str | None) -> Iterator[BaseException | str]:
-    """A recorded error as an exception again, if its type is loaded in this process, and then as text."""
+    """Yield a recorded error as an exception again, if its type is loaded in this process, and then as text."""
     if type_name and (error := _rebuild_exception(type_name, message)) is not None:
         yield error
     if traceback:

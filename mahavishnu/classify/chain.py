@@ -26,7 +26,7 @@ _UNKNOWN = Verdict(ErrorCategory.PERMANENT, "no rule and no plugin knows this er
 
 @dataclass(frozen=True, slots=True)
 class PluginAnswer:
-    """What one plugin answered. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
+    """Answer of one plugin. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
 
     plugin: str
     outcome: str
@@ -59,7 +59,7 @@ _Group: TypeAlias = "tuple[Step, ...]"
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """How answers to a hook are read. `read` returns the opinion, or raises InvalidInput if the answer is none."""
+    """A hook, and how its answers are read. `read` returns the opinion, or raises InvalidInput for a wrong answer."""
 
     name: str
     read: Callable[[str, Any], Any]
@@ -98,7 +98,7 @@ class Chain:
         self._groups = {}
 
     def classify(self, error: BaseException | str, context: Context | None = None) -> Verdict:
-        """What kind of failure it was. Never raises; PERMANENT, by "nobody", if nobody knows.
+        """Return the verdict on a failure. Never raises; PERMANENT, by "nobody", for an unknown one.
 
         A plugin that hangs blocks the caller until the time-out: in an event loop, use `classify_async`.
         """
@@ -113,12 +113,12 @@ class Chain:
         return _verdict(await self._ask_async(_CLASSIFY, error, context))
 
     async def objection(self, task: Any, context: Context | None = None) -> str | None:
-        """Why a plugin thinks that this should not be a letter's task, naming it; None if none does. Never raises."""
+        """Return a plugin's objection to this task of a letter, with its name; None without one. Never raises."""
         opinions = await self._ask_async(_VALIDATE, task, context or NO_CONTEXT)
         return next((f"{each.name}: {each.opinion}" for each in opinions if each.opinion is not None), None)
 
     def explain(self, error: BaseException | str, context: Context | None = None) -> Explanation:
-        """The verdict, and what every plugin answers, even after the first opinion. No fault is counted."""
+        """Return the verdict, and the answers of all plugins, even after the first opinion. No fault is counted."""
         opinions = self._ask(_CLASSIFY, _exception_or_text(error), context or NO_CONTEXT, everyone=True)
         first = next((index for index, each in enumerate(opinions) if each.opinion is not None), None)
         trail = [
@@ -141,19 +141,19 @@ class Chain:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether it answers at once, because there is no plugin that would have to be waited for."""
+        """True if it answers at once, because there is no plugin to wait for."""
         groups = self._steps(_CLASSIFY.name)
         return len(groups) == 1 and groups[0][0].trusted and not self.names_causes
 
     @property
     def names_causes(self) -> bool:
-        """Whether a plugin is asked for fingerprints."""
+        """True if a plugin is asked for fingerprints."""
         return bool(self._steps(_FINGERPRINT.name))
 
     def fingerprint(
         self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
     ) -> str:
-        """The fingerprint of the failure: from a plugin's name for the cause, or the usual one. Never raises.
+        """Return the fingerprint of the failure: by a plugin's name for the cause, or the usual one. Never raises.
 
         `failure` is the record of the error, if the caller has it already.
         """
@@ -172,11 +172,10 @@ class Chain:
             if group[0].trusted:
                 trail += _ask_trusted(group, arguments)
             else:
-                is_enough = _never if everyone else hook.is_enough
+                is_enough = (lambda answer: False) if everyone else hook.is_enough
                 answers = ask(_calls(hook, group), arguments, is_enough, self._timeout)
-                trail += self._read_answers(
-                    hook, group, answers, is_trial=everyone or context.recalled, everyone=everyone
-                )
+                is_trial = everyone or context.recalled
+                trail += self._read_answers(hook, group, answers, is_trial=is_trial, everyone=everyone)
             if trail and trail[-1].opinion is not None and not everyone:
                 break
         return trail
@@ -248,7 +247,7 @@ def _exception_or_text(error: object) -> _Error:
 
 
 def _ask_trusted(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[_Opinion]:
-    """What trusted plugins answer. They are called without a guard, and their answers are not checked."""
+    """Ask trusted plugins. They are called without a guard, and their answers are not checked."""
     trail: list[_Opinion] = []
     for step in group:
         started, opinion, fault = perf_counter(), None, ""
@@ -262,10 +261,6 @@ def _ask_trusted(group: Sequence[Step], arguments: tuple[Any, Any]) -> list[_Opi
 
 def _calls(hook: _Hook, group: Sequence[Step]) -> list[Call]:
     return [hook.wrap(step.call) for step in group]
-
-
-def _never(answer: Answer) -> bool:
-    return False
 
 
 def _verdict(opinions: Sequence[_Opinion]) -> Verdict:

@@ -96,7 +96,7 @@ def _children(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 
 def is_light(error: BaseException | str) -> bool:
-    """Whether a failure is assessed in a few milliseconds at most, whatever its texts say: nearly every one is.
+    """Return True if a failure is assessed in a few milliseconds at most, whatever its texts say: nearly every one is.
 
     Others are assessed in a thread, so that the event loop does not wait for it.
     """
@@ -133,7 +133,7 @@ def _frame_count(error: BaseException, most: int) -> int:
 
 
 def is_bare(error: BaseException) -> bool:
-    """Whether it is a built-in error without attributes of its own: most are, and need no look at attributes."""
+    """Return True for a built-in error without attributes of its own: most are, and need no look at attributes."""
     return type(error).__module__ == "builtins" and not error.__dict__
 
 
@@ -167,7 +167,7 @@ def safe_str(error: BaseException) -> str:
 
 
 def share(errors: int) -> int:
-    """How many characters the text rules read of each of so many errors of one failure."""
+    """Return the characters that the text rules read of each of so many errors of one failure."""
     return LONGEST_TEXT if errors <= _READ_WHOLE else _READ_WHOLE * LONGEST_TEXT // errors
 
 
@@ -244,7 +244,7 @@ def message_of(error: BaseException) -> str:
 
 
 def error_text(error: BaseException | str) -> str:
-    """What the error says, or the text that stands for it, in at most 32 KB."""
+    """Return the message of the error, or the text that stands for it, in at most 32 KB."""
     return message_of(error) if isinstance(error, BaseException) else cut(str(error), LONGEST_MESSAGE)
 
 

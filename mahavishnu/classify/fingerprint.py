@@ -150,8 +150,11 @@ _normalize_short = lru_cache(2048)(normalize)
 
 @lru_cache(2048)
 def _frame_name(file: str, function: str) -> str | None:
-    """The name of a frame in a fingerprint; None if it is not of the user's own code."""
-    return f"{_module(file)}.{function}" if is_own_code(file, function) else None
+    """The name of a frame in a fingerprint, without directories; None if it is not of the user's own code."""
+    if not is_own_code(file, function):
+        return None
+    path = PureWindowsPath(file) if "\\" in file else PurePath(file)
+    return f"{path.parent.name if path.stem == '__init__' else path.stem}.{function}"
 
 
 def _failure(error: BaseException | str) -> Failure:
@@ -183,17 +186,12 @@ _ENDS = re.compile(r"\n(?=[^\s])")  # of the frames
 _FRAME = re.compile(r'^  File "([^"]+)", line \d+, in (.+)$', re.MULTILINE)
 _STANDARD = tuple({path for name in ("stdlib", "platstdlib") if (path := sysconfig.get_path(name))})
 _FOREIGN = re.compile(
-    r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<|[\\/]mahavishnu[\\/](?:engine|core|adapters|classify)[\\/]"
+    r"[\\/](?:site-packages|dist-packages|lib[\\/]python\d(?:\.\d+)?)[\\/]|^<"
+    r"|[\\/]mahavishnu[\\/](?:capture|classify|core|engine|letters|queues|tasks|workers)[\\/]"
 )
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")  # newer Pythons have no frames for them
 
 
 def is_own_code(file: str, function: str) -> bool:
-    """Whether it is the user's code, and not the standard library's, another library's or this package's."""
+    """Return True for the user's code, not that of the standard library, another library or this package."""
     return not (function in _COMPREHENSIONS or file.startswith(_STANDARD) or _FOREIGN.search(file))
-
-
-def _module(file: str) -> str:
-    """The module's name without directories, which differ from host to host."""
-    path = PureWindowsPath(file) if "\\" in file else PurePath(file)
-    return path.parent.name if path.stem == "__init__" else path.stem

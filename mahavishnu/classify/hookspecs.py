@@ -45,7 +45,7 @@ def validate_task(task: Any, context: Context) -> str | None:
 
 @hookspec
 def adapters() -> Mapping[str, Any]:
-    """How workflows of certain adapter names are run: adapters, or functions `(task, repos)`, by name.
+    """Offer adapters, or functions `(task, repos)`, by the adapter names whose workflows they run.
 
     Asked once, when an app is made. A name that the app registers itself, or an earlier plugin gave, counts.
     """
@@ -74,5 +74,5 @@ def value_kinds() -> Mapping[str, ValueKind]:
 def deliver(event: DomainEvent) -> Any:
     """Bring a stored domain event to another system: at least once, in order, from a worker. It may be awaitable.
 
-    Whatever it raises has the event brought again later; only InvalidInput says that this one is not wanted.
+    After any exception the event is brought again later; only InvalidInput says that this one is not wanted.
     """

@@ -2,7 +2,8 @@
 
 All calls together make one hop to another thread, because the hop is what costs. Threads are reused. When a call hangs,
 its thread is abandoned and the remaining calls run in another one. Python cannot stop a thread, and nothing can
-interrupt code that never releases the interpreter lock (a runaway regular expression).
+interrupt code that never releases the interpreter lock (a runaway regular expression). Slow work of classifiers has a
+pool of its own, where the jobs that an app gives to asyncio's threads hold up no failure.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 log = logging.getLogger(__name__)
 GRACE_SECONDS = 0.002  # nearly every answer comes in a tenth of this; an event loop is not blocked for longer
+T = TypeVar("T")
+_THREADS = 4
 
 
 class Answer(NamedTuple):
@@ -63,15 +66,12 @@ class _Round:
         self.done = threading.Lock()
         self.done.acquire()
 
-    def run(self) -> None:
-        self.context.run(self._run)
-
     def finish(self) -> None:
         self.done.release()
         if self.on_done is not None:
             self.on_done()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         self.since = time.perf_counter()
         for place in range(self.start, len(self.calls)):
             answer = make_call(self.calls[place], self.arguments, place, self.since)
@@ -90,12 +90,12 @@ class _Round:
         return self.done.acquire(timeout=wait_seconds)
 
     def seconds_left(self, seconds: float) -> float:
-        """How much longer the current call may take. The time until the thread starts is not counted."""
+        """Return how much longer the current call may take. The time until the thread starts is not counted."""
         since = self.since
         return seconds if since is None else max(seconds - (time.perf_counter() - since), 0)
 
     def abandon(self, at: int) -> list[Answer]:
-        """The answers so far and that the next call hung; its late answer will be ignored."""
+        """Return the answers so far, and that the next call hung; its late answer will be ignored."""
         self.is_abandoned = True
         since = self.since or 0
         return [*self.answers[:at], Answer(self.start + at, time.perf_counter() - since, hung=True)]
@@ -113,7 +113,7 @@ class _Worker:
         while True:
             current = self.rounds.get()
             try:
-                current.run()
+                current.context.run(current.run)
             finally:
                 _idle.append(self)  # before the caller continues: it may need a worker at once
                 current.finish()
@@ -160,7 +160,7 @@ def ask(calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, 
 async def ask_async(
     calls: Sequence[Call], arguments: tuple[Any, Any], is_enough: IsEnough, limit: float
 ) -> list[Answer]:
-    """As `ask`, without blocking the event loop for more than GRACE_SECONDS."""
+    """Make the calls as `ask` does, without blocking the event loop for more than GRACE_SECONDS."""
     answers: list[Answer] = []
     start = 0
     while start < len(calls):
@@ -196,15 +196,8 @@ def _setter(done_event: asyncio.Event) -> Callable[[], object]:
     return set_event
 
 
-# ----------------------------------------------------------------------------------------------------
-# Calls slow work in threads of its own, where the jobs that an app gives to asyncio's threads hold up no failure.
-
-T = TypeVar("T")
-_THREADS = 4
-
-
 async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """The answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
+    """Return the answer of a call in another thread; in this one if there is none, as at the end of the interpreter."""
     call = functools.partial(copy_context().run, work, *arguments)
     try:
         working = asyncio.get_running_loop().run_in_executor(_thread_pool(os.getpid()), call)

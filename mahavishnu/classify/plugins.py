@@ -1,4 +1,7 @@
-"""The registry of plugins: finds and loads them, orders them with pluggy, and quarantines those that fail too often."""
+"""Plugins: finds and loads them, orders them with pluggy, and quarantines those that fail too often.
+
+Files, dotted names and entry points are loaded each on its own, so that one cannot break another.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,8 @@ if TYPE_CHECKING:
     from mahavishnu.classify.yaml_rules import YamlRules
 
 
-# ----------------------------------------------------------------------------------------------------
-# Loads plugins from files, dotted names and entry points, each on its own, so that one cannot break another.
-
+log = logging.getLogger(__name__)
+YAML = "yaml-rules"
 GROUP = PROJECT
 _LONGEST_PROBLEM = 500  # characters
 _IMPL = f"{PROJECT}_impl"  # what pluggy's marker leaves on a function
@@ -104,26 +106,19 @@ def _file_loader(path: Path, package: Path | None) -> Callable[[], ModuleType]:
 
 
 def as_plugin(thing: Any) -> Any:
-    """What pluggy can register: modules and objects as they are, an instance of a class, a function as a classifier."""
+    """Return what pluggy can register: modules and objects unchanged, an instance of a class, a function as a hook."""
     if inspect.isclass(thing):
         return thing()
-    if not inspect.isroutine(thing) and not (callable(thing) and not _has_hooks(thing)):
+    if not inspect.isroutine(thing) and not callable(thing):
+        return thing
+    if not inspect.isroutine(thing) and any(hasattr(getattr(thing, name, None), _IMPL) for name in dir(thing)):
         return thing
     if hasattr(thing, _IMPL):
         name = getattr(thing, _IMPL).get("specname") or thing.__name__
         return SimpleNamespace(**{name: thing})
-    return SimpleNamespace(classify_error=hookimpl(_classifier(thing)))
-
-
-def _has_hooks(thing: Any) -> bool:
-    return any(hasattr(getattr(thing, name, None), _IMPL) for name in dir(thing))
-
-
-def _classifier(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A plain function of `(error)` or `(error, context)` in the shape of the hook."""
-    if len(required_arguments(function)) >= 2:
-        return lambda error, context: function(error, context)
-    return lambda error, context: function(error)
+    if len(required_arguments(thing)) >= 2:
+        return SimpleNamespace(classify_error=hookimpl(lambda error, context: thing(error, context)))
+    return SimpleNamespace(classify_error=hookimpl(lambda error, context: thing(error)))
 
 
 def required_arguments(function: Callable[..., Any]) -> list[str]:
@@ -142,24 +137,14 @@ def describe_problem(problem: BaseException) -> str:
     if isinstance(problem, SyntaxError) and problem.filename:
         return f"{type(problem).__name__}: {problem.msg} ({problem.filename}, line {problem.lineno})"
     text = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1][:_LONGEST_PROBLEM]
-    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if not _is_machinery(frame.filename)]
+    files = [(frame.filename.replace("\\", "/"), frame) for frame in traceback.extract_tb(problem.__traceback__)]
+    machinery = ("<frozen", __file__.replace("\\", "/"))
+    frames = [frame for file, frame in files if not file.startswith(machinery) and "importlib/" not in file]
     return f"{text} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else text
 
 
-def _is_machinery(filename: str) -> bool:
-    if filename.startswith("<frozen") or f"importlib{'/'}" in filename.replace("\\", "/"):
-        return True
-    return filename in (__file__, str(Path(__file__).with_name("plugins.py")))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-YAML = "yaml-rules"
-
-
 class PluginState(StrEnum):
-    """Whether a plugin is asked."""
+    """State of a plugin: only those that are `ok` are asked."""
 
     OK = "ok"
     BROKEN = "broken"  #: it could not be loaded, or its hooks do not fit
@@ -255,7 +240,7 @@ class Plugins:
         disabled: Sequence[str] = (),
         entry_points: bool = True,
     ) -> Self:
-        """The plugins of installed packages, of a directory, of dotted `names`, and rules (a list or a YAML file).
+        """Find the plugins of installed packages, of a directory, of dotted `names`, and rules (a list or a YAML file).
 
         A plugin that cannot be loaded is listed as broken in the report. Raises InvalidInput for rules that are wrong.
         """
@@ -303,7 +288,7 @@ class Plugins:
         return name
 
     def adopt(self, other: Plugins) -> None:
-        """Register here too what was registered with `other` at run time."""
+        """Register the run-time plugins of `other` here too."""
         with self._lock:
             for candidate in other._at_run_time:
                 if candidate.name not in self._members:
@@ -360,7 +345,7 @@ class Plugins:
             )
 
     def offers(self, hook: str) -> list[tuple[str, str, Any]]:
-        """What plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), the first one first.
+        """Return what plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), in order.
 
         A plugin that raises, or offers no mapping of names, is named in the log and passed over.
         """
@@ -447,7 +432,7 @@ class Plugins:
             self._manager.unregister(name=member.candidate.name)
 
     def _check_hooks(self, plugin: Any) -> tuple[str, ...]:
-        """The hooks that the plugin implements. Raises InvalidInput if one is of no known hook or cannot be called."""
+        """Return the hooks that the plugin implements. Raises InvalidInput if one is unknown or cannot be called."""
         hooks = self._hooks()
         found: list[str] = []
         for name in dir(plugin):

@@ -1,4 +1,7 @@
-"""Error texts that name their exception: "TimeoutError: …", `requests.exceptions.ReadTimeout: …`, whole tracebacks."""
+"""Error texts that name their exception, such as "TimeoutError: …", and whole tracebacks.
+
+People read the frames of their own code first, those of libraries out of the way.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,6 @@ from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.codes import Finding, match_name
 from mahavishnu.classify.exceptions import LONGEST_TRACEBACK, MOST, middle_cut
 from mahavishnu.model.letter_parts import ErrorCategory
-
-# ----------------------------------------------------------------------------------------------------
-# Tracebacks as people read them: the frames of their own code first, those of libraries out of the way.
 
 MOST_FRAMES = 200
 _FRAME = re.compile(r'^(?P<lead>[ |+]*)File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
@@ -42,12 +42,12 @@ class TracebackParts:
 
     @property
     def own(self) -> Sequence[TraceFrame]:
-        """Those of the app's own code."""
+        """Frames of the app's own code."""
         return [frame for frame in self.frames if frame.own]
 
     @property
     def others(self) -> Sequence[TraceFrame]:
-        """Those of libraries."""
+        """Frames of libraries."""
         return [frame for frame in self.frames if not frame.own]
 
 
@@ -74,8 +74,6 @@ def split_traceback(text: str, is_own: Callable[[str, str], bool]) -> TracebackP
         frames.append(TraceFrame(found["file"], int(found["line"]), function, below.strip() if is_code else "", own))
     return TracebackParts(frames[::-1][:MOST_FRAMES], len(frames) <= MOST_FRAMES)
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
@@ -208,10 +206,12 @@ def _read_lines(text: str, *, whole: bool = False) -> list[ParsedError]:
 
 
 def match_type_name(error: ParsedError) -> Finding | None:
-    """What the name of the error's type says, the same as the type of the exception itself would say."""
-    name = _driver_error(error).name
+    """Match the name of the error's type, with the result for the type of the exception itself."""
+    name = error.name
     if name is None:
         return None
+    if (inner := _DRIVER.match(error.message)) is not None:
+        name = str(inner["name"])
     known = data.types()
     kind = getattr(builtins, name.removeprefix("builtins."), None)
     if kind is TypeError and _FETCH.match(error.message) is not None:
@@ -227,11 +227,6 @@ def match_type_name(error: ParsedError) -> Finding | None:
     if category is None and name not in known.weak:
         category = match_name(last)
     return Finding(category, name) if category else None
-
-
-def _driver_error(error: ParsedError) -> ParsedError:
-    inner = _DRIVER.match(error.message)
-    return error._replace(name=inner["name"]) if inner and error.name else error
 
 
 @cache

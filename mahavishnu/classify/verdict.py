@@ -1,4 +1,4 @@
-"""What a classifier answers about a failure, and what it is asked with."""
+"""The answer of a classifier to a failure, and its context."""
 
 from __future__ import annotations
 
@@ -26,26 +26,15 @@ POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
         ErrorCategory.PERMANENT: RetryPolicy.NEVER,
     }
 )
-# What the documentation recommends; used only if the settings say so.
-MAX_RETRIES_OF: Mapping[ErrorCategory, int] = MappingProxyType(
-    {
-        ErrorCategory.TRANSIENT: 5,
-        ErrorCategory.NETWORK: 3,
-        ErrorCategory.RESOURCE: 2,
-        ErrorCategory.PERMISSION: 0,
-        ErrorCategory.VALIDATION: 0,
-        ErrorCategory.PERMANENT: 0,
-    }
-)
 RETRYABLE = frozenset(category for category, policy in POLICY_OF.items() if policy is not RetryPolicy.NEVER)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What kind of failure it was, who says so and why, and advice on retrying that overrules the category's.
+    """Category of a failure, its author and reason, and advice on retrying that overrules the category's.
 
-    `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for a
-    category, policy, delay or number that is none.
+    `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for an
+    invalid category, policy, delay or number.
 
     >>> Verdict(ErrorCategory.TRANSIENT, "the card network asked us to wait", retry_in=timedelta(minutes=5)).policy
     """
@@ -69,13 +58,16 @@ class Verdict:
         retries: object = self.max_retries
         if retries is not None and (isinstance(retries, bool) or not isinstance(retries, int) or retries < 0):
             raise InvalidInput(f"max_retries of a verdict must be a number from 0, not {retries!r}")
-        if type(self.tags) is not tuple or not all(isinstance(tag, str) for tag in self.tags):
-            put(self, "tags", _tags(self.tags))
+        tags: object = self.tags
+        if not isinstance(tags, list | set | frozenset | tuple) or not all(isinstance(tag, str) for tag in tags):
+            raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")
+        if type(tags) is not tuple:
+            put(self, "tags", tuple(tags))
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a classifier may want to know besides the error. Everything is optional.
+    """Facts about a failure besides the error. Everything is optional.
 
     `recalled`: the error was rebuilt from a stored letter, so it has its type and message, and no attributes.
     """
@@ -127,12 +119,6 @@ def delay(value: object) -> timedelta:
     if not isinstance(value, timedelta) or value < timedelta(0):
         raise InvalidInput(f"a delay is a timedelta or seconds, from 0, not {value!r}")
     return min(value, MAX_DELAY)
-
-
-def _tags(tags: object) -> tuple[str, ...]:
-    if isinstance(tags, list | set | frozenset | tuple) and all(isinstance(tag, str) for tag in tags):
-        return tuple(tags)
-    raise InvalidInput(f"tags of a verdict are a tuple of texts, not {tags!r}")
 
 
 STALE = "stale:"  # begins the fingerprints of what went stale

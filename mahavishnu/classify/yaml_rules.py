@@ -76,7 +76,7 @@ class Rule:
         )
 
     def matches(self, view: ErrorView) -> bool:
-        """Whether the error fulfils every condition."""
+        """Return True if the error fulfils every condition."""
         return (
             (not self.exceptions or any(view.is_a(name, self.match_subclasses) for name in self.exceptions))
             and (self.text is None or self.text.search(view.short if self.text_is_slow else view.text) is not None)
@@ -106,9 +106,10 @@ class ErrorView:
             return self.name is not None and (self.name == name or self.name.endswith(f".{name}"))
         kind = type(self.error)
         kinds = kind.__mro__ if with_subclasses else (kind,)
-        if any(
-            name in (type_name(kind), kind.__qualname__ if kind.__module__ == "builtins" else None) for kind in kinds
-        ):
+        names = {type_name(kind) for kind in kinds} | {
+            kind.__qualname__ for kind in kinds if kind.__module__ == "builtins"
+        }
+        if name in names:
             return True
         alias = _imported_object(name)  # `redis.ConnectionError` is `redis.exceptions.ConnectionError` by another name
         return alias is not None and alias in kinds
@@ -289,7 +290,7 @@ def _repeats_unbounded(items: Any) -> bool:
 
 
 def _repeats_ambiguously(items: Any, inside: bool = False) -> bool:
-    """Return whether an unbounded repetition repeats a part that can match one text in several ways.
+    """Return True if an unbounded repetition repeats a part that can match one text in several ways.
 
     The time of such a pattern may double with each character. `inside`: `items` are in an unbounded repetition.
     """

@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def next_link(self) -> str | None:
-        """Where a list goes on. Raises Failed if that is another server."""
+        """Link to the next page of a list. Raises Failed if that is another server."""
         link = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', self.headers.get("link", ""))
         if link is None:
             return None
@@ -74,7 +74,7 @@ class Answer:
 
 
 class Transport(Protocol):
-    """How requests reach the API."""
+    """Way of requests to the API."""
 
     base: str  #: the address before the path
     where: str  #: the server or store, for people
@@ -93,15 +93,15 @@ class Connection:
     """Requests and their answers, as Python values. Refusals are raised, and become exit codes."""
 
     def __init__(self, transport: Transport, session: Session, dlq: LetterQueue | None = None) -> None:
-        """`dlq` is the queue that answers, where that is in this process."""
+        """Talk over `transport`. `dlq` is the queue that answers, where that is in this process."""
         self._transport, self.session, self.dlq = transport, session, dlq
         self.where = transport.where
-        self.more = False  # whether the list that was read last goes on
+        self.more = False  # the list that was read last goes on
         self._actor = None if transport.authorized and USER_VARIABLE not in os.environ else session.user
         self._degraded = False
 
     async def get(self, path: str, params: Params | None = None) -> Any:
-        """What is under a path."""
+        """Return the content under a path."""
         return (await self.ask("GET", path, params=params)).json()
 
     async def post(self, path: str, body: Any = None, params: Params | None = None) -> Any:
@@ -128,7 +128,7 @@ class Connection:
         return answer
 
     def with_actor(self, **body: Any) -> dict[str, Any]:
-        """A body of the values that are given, and of the name of who acts unless a token says that."""
+        """Return a body of the values that are given, and of the actor's name unless a token says that."""
         given = {name: value for name, value in body.items() if value is not None}
         return {**given, "by": self._actor} if self._actor else given
 
@@ -155,7 +155,7 @@ class Connection:
         return Listed(items, self.more)
 
     def note_list_end(self, count: int, more: bool) -> None:
-        """After a list, print that there is more; or, where it is empty, who was asked."""
+        """Print after a list that there is more; or, where it is empty, which server or store was asked."""
         if more:
             which = "this is the first one" if count == 1 else f"these are the first {count}"
             print_notice(f"{which}: there are more, which --limit N or --all lists")
@@ -172,7 +172,7 @@ class Connection:
             yield _lines(parts)
 
     async def check_health(self) -> None:
-        """Print a notice if the store is degraded. Raises Unreachable if nothing can be done with it."""
+        """Print a notice if the store is degraded. Raises Unreachable if it cannot be used."""
         try:
             health = await self.get("/healthz")
         except Unreachable:
@@ -275,7 +275,7 @@ def require_store(session: Session) -> None:
 
 
 def error_for(answer: Answer) -> MahavishnuError:
-    """The error that a refusal is: its problem document says what happened, and what can be done."""
+    """Return the error of a refusal: its problem document says what happened, and what can be done."""
     try:
         problem = answer.json()
         detail, name = str(problem["detail"]), str(problem.get("type", "")).rpartition(":")[2]

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import typer
 
-from mahavishnu.cli.namespaces import NAMESPACE_OPTIONS, choose_namespace
-from mahavishnu.cli.options import Session, session_of
+from mahavishnu.cli.options import NAMESPACE_OPTIONS, Session, choose_namespace, session_of
 from mahavishnu.cli.output import AsJson, ExitCode, Listed, print_json
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The merge patch that `--patch` and `--set` mean."""
+"""The merge patch of `--patch` and `--set`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def patch_of(patch: str | None, sets: Sequence[str] | None, types: Mapping[str, 
 
 
 def patch_for(patch: str | None, sets: Sequence[str] | None) -> PatchFor | None:
-    """What makes the merge patch for letters of some types; None where it is the same for all."""
+    """Return what makes the merge patch for letters of some types; None where it is the same for all."""
     return partial(patch_of, patch, sets) if sets else None
 
 

@@ -1,4 +1,4 @@
-"""What people call things: groups and runs by how their names begin, acts and subjects of the audit."""
+"""Names as people type them: groups and runs by their beginnings, acts and subjects of the audit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def _fingerprint_of(api: Connection, given: str) -> str:
 
 
 async def check_action(api: Connection, action: str | None) -> None:
-    """Raise InvalidInput for an action that is none of ours and that nobody ever did."""
+    """Raise InvalidInput for an action that is none of ours and is in no audit entry."""
     if action and action not in _ACTIONS and not await api.list("/audit", {"action": action}, 1):
         raise InvalidInput(f"nobody ever did {_suggestion(action, _ACTIONS)}")
 
@@ -109,7 +109,7 @@ async def _resolve_name(api: Connection, path: str, given: str, what: str, name:
 
 
 def _starts_with(name: str, given: str) -> bool:
-    """Whether a name starts with the given text, with its version or after it.
+    """Return True if a name starts with the given text, with its version or after it.
 
     >>> _starts_with("v1:4be0a0", "4be"), _starts_with("v1:4be0a0", "v1:4"), _starts_with("v1:4be0a0", "be0")
     (True, True, False)

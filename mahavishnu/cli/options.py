@@ -1,4 +1,4 @@
-"""What the commands of one call share: where the letters are, and which of them are meant.
+"""Options of several commands: where the letters are, and conditions on them.
 
 A dataclass of options stands in a command's signature as one parameter (`cli.command.for_typer`).
 """
@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -34,12 +34,21 @@ Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")
 Reason: TypeAlias = Annotated[
     str | None, typer.Option("--reason", help="Why; it is kept with the letter and the audit.")
 ]
+_ALL = "*"  # as in model.namespaces, which imports more than help can wait for
+Namespace: TypeAlias = Annotated[
+    str | None, typer.Option("--namespace", metavar="NAME", help="Of this namespace, not of the app's own one.")
+]
+AllNamespaces: TypeAlias = Annotated[
+    bool, typer.Option("--all-namespaces", help="Of all namespaces: to look; what changes letters is refused.")
+]
+NAMESPACE_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "namespace": (Namespace, None),
+    "all_namespaces": (AllNamespaces, False),
+}
+_PLACE = ("namespace", "queue")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-
-
-# ---------------------------------------------------------------------------------------------- where the letters are
 
 
 @dataclass
@@ -114,6 +123,35 @@ def choose_store(context: typer.Context, server: Server = None, store: StoreUrl 
     found.store_options = ("--server", server) if server else ("--store", store) if store else ()
 
 
+def choose_namespace(session: Session, given: dict[str, Any]) -> Any:
+    """Take both options from those that are `given`. One name is meant for all requests; several are a filter.
+
+    The return value is the filter, or None. The option --project of a command is a name, too.
+    """
+    everywhere, named = given.pop("all_namespaces"), given.pop("namespace")
+    names = [named] if isinstance(named, str) else list(named or ())
+    if everywhere and names:
+        raise InvalidInput("give --namespace or --all-namespaces, not both")
+    if everywhere or names == [_ALL]:
+        session.namespace = _ALL
+    elif len(names) == 1:
+        session.namespace = _require(names[0])
+    if given.get("project") is not None:
+        session.namespace = _require(given["project"])
+    return named if session.namespace is None else None
+
+
+def _require(name: str) -> str:
+    from mahavishnu.model.namespaces import require_namespace
+
+    return require_namespace(name)
+
+
+def namespace_column(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The title of the column that says whose each is, where there are several."""
+    return ["namespace"] if len({each["namespace"] for each in shown}) > 1 else []
+
+
 def confirm(question: str) -> None:
     """Ask on the terminal. Raises InvalidInput where there is none, Failed on no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -122,16 +160,13 @@ def confirm(question: str) -> None:
         raise Failed("nothing was done")
 
 
-# ---------------------------------------------------------------------------------------------- which letters are meant
-
-
 def _option(name: str, what: str, metavar: str = "TEXT") -> Any:
     return typer.Option(name, metavar=metavar, help=what)
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Which letters: those for which all options hold; several values of one option mean any of them."""
+    """Conditions on letters: all options hold; several values of one option mean any of them."""
 
     where: Annotated[
         str | None,
@@ -172,9 +207,8 @@ class Filters:
         """The namespace and queue of single tasks. Raises InvalidInput for any other filter."""
         given = [field.name for field in fields(self) if getattr(self, field.name) and field.name not in _PLACE]
         if given:
-            raise InvalidInput(
-                f"give tasks or filters, not both: {', '.join(f'--{_option_name(name)}' for name in given)}"
-            )
+            names = ["--dlq-reason" if name == "reason_code" else f"--{name.replace('_', '-')}" for name in given]
+            raise InvalidInput(f"give tasks or filters, not both: {', '.join(names)}")
         many = [name for name in _PLACE if len(getattr(self, name) or ()) > 1]
         if many:
             raise InvalidInput(f"a task is in one {many[0]}, not in several")
@@ -182,12 +216,12 @@ class Filters:
 
     @property
     def any_given(self) -> bool:
-        """Whether there is any filter."""
+        """True if there is any filter."""
         return any(getattr(self, field.name) for field in fields(self))
 
     @property
     def says_which(self) -> bool:
-        """Whether a filter says in which state the letters are, or names tasks or a run: all of these are meant."""
+        """True if a filter gives the state of the letters, or names tasks or a run: all of these are meant."""
         if self.status or self.resolution or self.open or self.task_id or self.source_id or self.run:
             return True
         return bool(_names_in(self.where) & {"is", "status", "resolution", "task_id", "source_id", "run"})
@@ -220,13 +254,6 @@ class Filters:
                 "created_before": instant_from(self.before, "--before"),
             }
         )
-
-
-_PLACE = ("namespace", "queue")
-
-
-def _option_name(name: str) -> str:
-    return {"reason_code": "dlq-reason"}.get(name, name.replace("_", "-"))
 
 
 def _names_in(text: str | None) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What commands print, tables and blocks for people, JSON for programs; and how a command ends that could not do it.
+"""Output of commands: tables and blocks for people, JSON for programs; and exit codes.
 
 Nothing that is printed acts on a terminal. Exit codes, with one clear line on stderr for each problem: 0 done · 1 the
 thing asked for failed, or the store or server cannot be used · 2 a mistake in what was asked · 3 not found · 4 the
@@ -41,13 +41,12 @@ NARROW = 60  # columns below which a table is written as blocks
 TEXT = 20  # columns that a text gets at least, if it is that long
 GAP = 2  # blanks between columns
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-# ---------------------------------------------------------------------------------------------------------- exit codes
+_EXTRAS = frozenset({"fastapi", "httpx", "prometheus_client", "rich", "starlette", "uvicorn"})
+_UNITS = (("d", 86400, 2), ("h", 3600, 1), ("m", 60, 1), ("s", 1, 0))  # name, seconds, how many there are at least
 
 
 class ExitCode(IntEnum):
-    """What the shell gets."""
+    """Exit code of a command."""
 
     DONE = 0
     FAILED = 1
@@ -63,7 +62,7 @@ class NotFound(MahavishnuError):
 
     @classmethod
     def among(cls, what: str, name: str, known: Sequence[str]) -> NotFound:
-        """With the name that may have been meant.
+        """Make the error with the name that may have been meant.
 
         >>> str(NotFound.among("plugin", "htpp", ["http", "template"]))
         "there is no plugin 'htpp'; did you mean http?"
@@ -73,11 +72,11 @@ class NotFound(MahavishnuError):
 
 
 class Failed(MahavishnuError):
-    """What was asked for was tried, and failed."""
+    """The command was tried, and failed."""
 
 
 class Conflict(MahavishnuError):
-    """The state of the letter, group or run does not allow it, or somebody else was quicker."""
+    """The state of the letter, group or run does not allow it, or another user was quicker."""
 
 
 class Unreachable(Failed):
@@ -91,9 +90,6 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (MahavishnuError, ExitCode.FAILED),
     (OSError, ExitCode.FAILED),
 )
-
-
-_EXTRAS = frozenset({"fastapi", "httpx", "prometheus_client", "rich", "starlette", "uvicorn"})
 
 
 def explain_error(error: Exception) -> tuple[tuple[str, ...], ExitCode]:
@@ -171,7 +167,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def for_people() -> bool:
-    """Whether the output is for somebody's eyes, and not for a pipe or a file."""
+    """Return True if the output goes to a terminal, and not to a pipe or a file."""
     return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
@@ -288,13 +284,13 @@ def _row(texts: Sequence[Sequence[str]], lengths: Sequence[int], widths: Sequenc
 
 
 def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Mapping[str, int]) -> int:
-    """How wide a table of these columns is at least."""
+    """Return the least width of a table of these columns."""
     least = (min(widths[name], texts.get(name, widths[name])) for name in columns)
     return sum(least) + GAP * (len(columns) - 1)
 
 
 def _shares(wanted: Mapping[str, int], room: int) -> dict[str, int]:
-    """How wide each column of text becomes: the short ones as they are, the others share what is left."""
+    """Return the width of each column of text: the short ones get theirs, the others share the rest."""
     shares: dict[str, int] = {}
     for number, (name, width) in enumerate(sorted(wanted.items(), key=lambda each: each[1])):
         shares[name] = max(min(width, (room - sum(shares.values())) // (len(wanted) - number)), 1)
@@ -321,7 +317,7 @@ def _fold(text: str, width: int | None) -> list[str]:
 
 
 def _cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return the columns of a terminal that a text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
@@ -351,10 +347,7 @@ def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-# ----------------------------------------------------------------------------------------------------
-# Instants as people read them: how long ago, or in how long, on a terminal; whole in a pipe.
-
-_UNITS = (("d", 86400, 2), ("h", 3600, 1), ("m", 60, 1), ("s", 1, 0))  # name, seconds, how many there are at least
+# ------------------------------------------ instants: how long ago, or in how long, on a terminal; whole in a pipe
 
 
 def when(text: str | None) -> str:
@@ -368,7 +361,7 @@ def instant_and_distance(text: str) -> str:
 
 
 def relative(text: str, now: datetime) -> str:
-    """How far an instant is away.
+    """Say how far an instant is away.
 
     >>> from datetime import UTC
     >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -386,7 +379,7 @@ def relative(text: str, now: datetime) -> str:
 
 
 def is_past(text: str) -> bool:
-    """Whether an instant of the API is over."""
+    """Return True if an instant of the API is over."""
     return datetime.fromisoformat(text) <= _now()
 
 

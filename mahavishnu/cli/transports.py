@@ -1,4 +1,4 @@
-"""Requests to the API in this process, without a socket: answers that stream are read as they are written."""
+"""Transports of requests: to a server by httpx, or to the API in this process, without a socket."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from mahavishnu.cli.options import Session
 from mahavishnu.cli.output import Unreachable
 from mahavishnu.model.errors import InvalidInput
 
-# ----------------------------------------------------------------------------------------------------
-# Requests to a server, by httpx.
-
 TIMEOUT_SECONDS = 60.0
 LOOK = ": look whether this had its effect"  # after what may have changed something
+_MAX_QUEUED = 8  # parts of an answer that may wait for their reader
+Message = MutableMapping[str, Any]
+App = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
 
 
 class HttpTransport:
-    """Sends requests to a server. What keeps it from that is raised as Unreachable or InvalidInput."""
+    """Sends requests to a server. Problems on the way are raised as Unreachable or InvalidInput."""
 
     def __init__(self, session: Session) -> None:
-        """Raises InvalidInput for an address that is none."""
+        """Prepare requests of the session. Raises InvalidInput for an invalid address."""
         assert session.server is not None
         self.base = self.where = server_address(session.server)
         token = token_for(session, self.base)
@@ -36,7 +38,7 @@ class HttpTransport:
         self._client = httpx.AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS)
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
-        """One request and its whole answer."""
+        """Send one request and return its whole answer."""
         with self._explained("" if method == "GET" else LOOK):
             response = await self._client.request(method, url, headers=dict(headers), content=content)
         return Answer(url, response.status_code, {**response.headers}, response.content)
@@ -56,7 +58,7 @@ class HttpTransport:
 
     @contextmanager
     def _explained(self, hint: str = "") -> Iterator[None]:
-        """Raise what httpx raises as an error of ours; of what changes things, with a hint where nobody knows."""
+        """Raise what httpx raises as an error of ours; for changes, with a hint where the outcome is unknown."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -67,9 +69,8 @@ class HttpTransport:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):
             raise InvalidInput(f"{self.base!r} is no address of a server: write http://host:port") from None
         except httpx.TransportError:
-            raise Unreachable(
-                f"{self.base} broke off the connection before it had answered{hint or ': ask again'}"
-            ) from None
+            why = f"{self.base} broke off the connection before it had answered{hint or ': ask again'}"
+            raise Unreachable(why) from None
 
 
 def token_for(session: Session, url: str) -> str | None:
@@ -104,26 +105,17 @@ def server_address(server: str) -> str:
     return url.rstrip("/").removesuffix(API)
 
 
-# ----------------------------------------------------------------------------------------------------
-
-_MAX_QUEUED = 8  # parts of an answer that may wait for their reader
-Message = MutableMapping[str, Any]
-App = Callable[
-    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
-
-
 class LocalTransport:
     """Sends requests to an ASGI app."""
 
     base = "http://localhost"
-    authorized = False  # nobody sends a token to himself
+    authorized = False  # requests inside of a process need no token
 
     def __init__(self, app: App, where: str) -> None:
         self._app, self.where = app, where
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
-        """One request and its whole answer. Raises what the app raises."""
+        """Send one request and return its whole answer. Raises what the app raises."""
         start: Message = {"status": 500, "headers": []}
         parts: list[bytes] = []
 
@@ -193,7 +185,7 @@ class _Stream:
 
 
 def _receiver(body: bytes, left: asyncio.Event | None = None) -> Callable[[], Awaitable[Message]]:
-    """What the app reads: the request, and later, if it streams, that its reader has `left`."""
+    """Return the app's view of the request, and later, if it streams, that its reader has `left`."""
     sent = False
 
     async def receive() -> Message:

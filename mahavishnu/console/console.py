@@ -1,4 +1,4 @@
-"""Makes pages of views: a view is a frozen value, a template shows it, and the frame is around it."""
+"""The pages of the console: a view is a frozen value, a template shows it, and the frame is around it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Console:
     def __init__(
         self, dlq: LetterQueue, links: Sequence[Link], keys: Sequence[str], first_fix: FirstFix | None = None
     ) -> None:
-        """`keys` sign what a page is told by the one before; `first_fix` is shown step by step on the overview."""
+        """Make the pages of `dlq`. `keys` sign messages between pages; the overview guides through `first_fix`."""
         self._dlq, self._links, self.first_fix = dlq, links, first_fix
         self.recent = RecentReads(dlq.clock)
         self._id = secrets.token_hex(4)  # of this process, for browsers that several servers answer
@@ -84,7 +84,7 @@ class Console:
     async def read(
         self, request: Request, dlq: LetterQueue, read: Callable[[LetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
-        """What a read of this queue gives, a few seconds old at most; shared by all who see the same.
+        """Return a read of this queue, a few seconds old at most; shared by all who see the same.
 
         `more` is what the read depends on beside the queue.
         """
@@ -93,13 +93,13 @@ class Console:
     async def share(
         self, request: Request, dlq: LetterQueue, name: Hashable, read: Callable[[], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
-        """The same for any `read`, which the name stands for: of this queue, and of `more`."""
+        """Share any `read` in the same way. The `name` stands for it: of this queue, and of `more`."""
         return await self.recent.get(_key(request, dlq, name, *more), read, self._since(request))
 
     def _since(self, request: Request) -> float:
-        """When what is shown to this browser must have been read, at the earliest.
+        """Return the earliest time at which what is shown to this browser may have been read.
 
-        Who did something at another server of the same store sees it here, too; what was done here is forgotten here.
+        A user who acted at another server of the same store sees it here, too; what was done here is forgotten here.
         """
         if request.cookies.get(_ACTED, self._id) == self._id:
             return float("-inf")
@@ -109,7 +109,7 @@ class Console:
     async def show(
         self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
     ) -> Response:
-        """A page. `view` is what its template shows; the template finds the rest in `frame`.
+        """Return a page. `view` is what its template shows; the template finds the rest in `frame`.
 
         A view that is made of nothing but what was `recent`ly read becomes a text once for all who see the same.
         """
@@ -145,21 +145,20 @@ class Console:
         return response
 
     def go(self, request: Request, path: str, said: Said | None = None) -> Response:
-        """After a change: lead the browser to a local path, and have that page say what was done."""
+        """Lead the browser to a local path after a change, and have that page say what was done."""
         place = root_from(local_path(request)) + quote(path.removeprefix("/"), safe=_IN_ADDRESSES)
         response = Response(None, 303, {"Location": place})
         if said is not None:
             text = str(self._said.dumps(asdict(said)))
             if len(text) <= _MOST_SAID:
-                response.set_cookie(
-                    _SAID, text, max_age=60, path="/", secure=request.url.scheme == "https", httponly=True,
-                    samesite="lax",
-                )  # fmt: skip
-            response.set_cookie(
-                _ACTED, self._id, max_age=int(LASTS) + 1, path="/", secure=request.url.scheme == "https",
-                httponly=True, samesite="lax",
-            )  # fmt: skip
+                self._set_cookie(response, request, _SAID, text, 60)
+            self._set_cookie(response, request, _ACTED, self._id, int(LASTS) + 1)
         return response
+
+    @staticmethod
+    def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+        secure = request.url.scheme == "https"
+        response.set_cookie(name, value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
 
     async def _numbers(self, request: Request) -> Mapping[str, Number]:
         """The numbers of the navigation by the path of their page; what is not known is left out."""
@@ -201,7 +200,7 @@ class Console:
 
 
 def _health_for(actor: Actor, health: Health | None) -> Health | None:
-    """How the store is; how much of it is kept elsewhere is told to who sees all of it."""
+    """Return the state of the store; how much of it is kept elsewhere is for actors who see all of it."""
     if health is None or actor.principal is None or actor.principal.scope.is_everything:
         return health
     return Health(health.status)
@@ -214,7 +213,7 @@ def console_of(request: Request) -> Console:
 
 
 async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> LetterQueue:
-    """The queue that a page with forms is for. Raises InvalidInput for a namespace that is not in its address.
+    """Return the queue of a page with forms. Raises InvalidInput for a namespace that is not in its address.
 
     The forms would act on another one than the page shows.
     """
@@ -238,7 +237,7 @@ async def show(
 
 
 def _key(request: Request, dlq: LetterQueue, name: Hashable, *more: Hashable) -> Hashable:
-    """What an answer depends on: what was asked, and what the one who asks may see."""
+    """Return the key of an answer: what was asked, and what its actor may see."""
     actor: Actor = request.scope["actor"]
     return (name, dlq.namespace, audience_of(dlq, actor), *more)
 
@@ -264,7 +263,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def show_directions(value: Any) -> Any:
-    """A text with the characters that turn the direction of what follows as escapes, as JSON would have them.
+    """Escape the characters of a text that turn the direction of what follows, as JSON would.
 
     They would make `gnp.exe` read as a picture, and text beside them stand in another order.
 
@@ -296,19 +295,10 @@ def _environment() -> jinja2.Environment:
         "instant": words.instant,
         "state_words": words.state_words,
         "with_runbook": words.with_runbook,
-        "segment": _segment,
+        "segment": partial(quote, safe="", errors="surrogatepass"),  # any text as one part of a path
         "shell": shlex.quote,
-        "pretty": _pretty,
+        "pretty": partial(json.dumps, indent=2, ensure_ascii=False, default=str),
     }
     environment.globals |= {"ago": words.ago, "static": static_url}
     environment.tests |= {"moment": lambda value: isinstance(value, datetime)}
     return environment
-
-
-def _segment(text: str) -> str:
-    """Any text as one part of a path."""
-    return quote(text, safe="", errors="surrogatepass")
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Edits as people write them in forms: paths with values as JSON, or a whole task."""
+"""Forms: their fields, and edits as people write them, as paths with values in JSON or as a whole task."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from mahavishnu.model.errors import InvalidInput
+
+_MOST_FIELDS = 1000
 
 
 def patch_of(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def patch_of(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def changes_of(patch: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """What a merge patch sets: each path with its value; None takes the path away.
+    """Yield the changes of a merge patch: each path with its value; None takes the path away.
 
     >>> list(changes_of({"customer": {"country": "DE"}, "express": None}))
     [('customer.country', 'DE'), ('express', None)]
@@ -54,17 +56,11 @@ def changes_of(patch: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def read_json(text: str, what: str) -> Any:
-    """A value that somebody wrote. Raises InvalidInput."""
+    """Read a value that a person wrote. Raises InvalidInput."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as wrong:
         raise InvalidInput(f'{what}: {text:.80} is no JSON ({wrong}); a text has quotes: "EUR"') from None
-
-
-# ----------------------------------------------------------------------------------------------------
-# What a form sends: fields with one or several values.
-
-_MOST_FIELDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ async def read_form(request: Request) -> Form:
 
 
 def read_day(text: str) -> datetime | None:
-    """The beginning of a day that somebody chose; None if nothing was filled in. Raises InvalidInput.
+    """Return the beginning of a chosen day; None if nothing was filled in. Raises InvalidInput.
 
     >>> read_day("2026-01-31").isoformat(), read_day(" ")
     ('2026-01-31T00:00:00+00:00', None)

@@ -1,4 +1,4 @@
-"""What surrounds every page: the navigation with its numbers, who looks, how the store is, and what was just done."""
+"""Frame of every page: the navigation with its numbers, the user, the state of the store, and what was just done."""
 
 from __future__ import annotations
 
@@ -17,16 +17,10 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import Health
 
-# ----------------------------------------------------------------------------------------------------
-# A first fix, shown step by step to people who see the console for the first time.
-
-
-# ----------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """What the navigation says beside a page. `wanted`: somebody has to look; `least`: there may be more."""
+    """Number beside a page in the navigation. `wanted`: it needs attention; `least`: there may be more."""
 
     value: int
     wanted: bool = False
@@ -59,7 +53,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the page before did: the sentence, and whether it is `good`, `bad` or just so (`act`)."""
+    """Result of the page before: the sentence, and whether it is `good`, `bad` or neutral (`act`)."""
 
     text: str
     tone: str = "good"
@@ -83,12 +77,12 @@ class Frame:
     links: Sequence[Link]
     numbers: Mapping[str, Number]
     said: Said | None = None
-    elsewhere: bool = False  #: whether the path names the namespace
-    repeatable: bool = True  #: whether its address shows it again: what answers a form is not kept up to date
+    elsewhere: bool = False  #: the path names the namespace
+    repeatable: bool = True  #: its address shows it again: the answer to a form is not kept up to date
 
     @property
     def home(self) -> str:
-        """What leads to the start page of the namespace that the server is for."""
+        """Path to the start page of the namespace that the server is for."""
         return f"{self.root}../../" if self.elsewhere else self.root
 
     def letter_path(self, letter: DeadLetter) -> str:
@@ -96,12 +90,12 @@ class Frame:
         return letter_path(letter.task_id, letter_query(letter, self.namespace))
 
     def letter_query(self, letter: DeadLetter) -> str:
-        """What its page and its forms have after their path."""
+        """Return the query of its page and its forms."""
         return letter_query(letter, self.namespace)
 
     @property
     def form_token(self) -> str:
-        """What each form carries to show that it is ours."""
+        """Token that each form carries to show that it is ours."""
         return self.session.form_token if self.session else ""
 
     @property
@@ -122,12 +116,12 @@ class Frame:
 
     @property
     def sees_payloads(self) -> bool:
-        """Whether who looks may see what letters and tasks were given."""
+        """True if the user may see what letters and tasks were given."""
         return self.actor.principal is None or self.actor.principal.sees_payloads
 
     @property
     def who(self) -> str:
-        """Who looks, in words."""
+        """Name and role of the user, in words."""
         if self.actor.name == ANONYMOUS:
             return "no login needed"
         return f"{self.actor.name}, {self.actor.role.name.lower()}"
@@ -143,7 +137,7 @@ def letter_path(task_id: str, query: str = "") -> str:
 
 
 def letter_query(letter: DeadLetter, shown: str) -> str:
-    """Which letter of this task is meant, where that is not the one of the usual queue in the namespace `shown`."""
+    """Return the query that names the letter of this task, unless it is in the usual queue of the namespace `shown`."""
     said = {"namespace": letter.namespace} if letter.namespace != shown else {}
     said |= {"queue": letter.queue} if letter.queue != DEFAULT_QUEUE else {}
     return "?" + urlencode(said) if said else ""
@@ -156,7 +150,7 @@ def local_path(request: Request) -> str:
 
 
 def root_from(path: str) -> str:
-    """What leads from a local path to the start page, as a relative URL: a proxy may have put something before it.
+    """Return the relative URL from a local path to the start page: a proxy may have put something before it.
 
     >>> root_from("/"), root_from("/letters"), root_from("/letters/wf_1")
     ('./', './', '../')

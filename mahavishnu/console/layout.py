@@ -93,7 +93,7 @@ class _Layout:
             self._left, self._tag = (_Edge.MARKUP if outside else _Edge.INSIDE), ""
 
     def _space(self, right: str, following: list[Token]) -> str:
-        """Return what a line break makes on the page, given the text that follows it."""
+        """Return the text that a line break becomes on the page, given the text that follows it."""
         if self._tag:
             return "" if right.startswith((">", "/>")) else " "
         edges = (self._left, _edge(right, following))

@@ -1,4 +1,4 @@
-"""Problems as pages: whoever sends a browser's request gets the same answer as a program, to be read."""
+"""Problems as pages: a browser's request gets the same answer as a program's, to be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADLINES = {
 
 @dataclass(frozen=True, slots=True)
 class ProblemView:
-    """What went wrong, and what to do."""
+    """Problem, and what to do about it."""
 
     status: int
     title: str
@@ -38,12 +38,12 @@ class ProblemView:
 
     @property
     def headline(self) -> str:
-        """What happened, for people."""
+        """Short words for people."""
         return _HEADLINES.get(self.status, self.title)
 
 
 class ProblemPages:
-    """The outermost layer: what is answered with a problem document is shown as a page, to those who want pages."""
+    """Outermost layer: shows problem documents as pages, to clients that want pages."""
 
     def __init__(self, app: App, *, console: Console) -> None:
         self._app, self._console = app, console
@@ -83,9 +83,8 @@ class ProblemPages:
             return _lead_to_login(scope, request)
         detail = str(document["detail"])
         if status == 404 and "endpoint" not in scope:
-            detail = (
-                f"The console has no page {local_path(request)!r:.200}: what leads here is out of date, or mistyped."
-            )
+            place = local_path(request)
+            detail = f"The console has no page {place!r:.200}: what leads here is out of date, or mistyped."
         view = ProblemView(status, str(document["title"]), detail, came_from(request))
         response = await self._console.show(request, "problem.html", view, status=status)
         for name in ("retry-after", "allow"):

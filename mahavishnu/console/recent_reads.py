@@ -1,4 +1,4 @@
-"""What many look at: read once for all of them, shown for a few seconds, and renewed while somebody looks."""
+"""Reads for many viewers: done once for all of them, shown for a few seconds, and renewed while they are watched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mahavishnu.http.auth import NOBODY, Role
-from mahavishnu.http.middleware import App, Message, Receive, Scope, Send
+from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, retrieve_exception
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import MahavishnuError
 
@@ -17,8 +17,8 @@ R = TypeVar("R")
 D = TypeVar("D")
 RENEWED_AFTER = 2.0  # seconds
 AFTER_CHANGES = 1.0  # so long an answer lasts where a change is known: many come at once
-LASTS = 5.0  # after which nobody is shown it any more
-RESTS = 10  # times as long as a read took, the next one waits: workers need the store more than those who look
+LASTS = 5.0  # after which it is not shown any more
+RESTS = 10  # times as long as a read took, the next one waits: workers need the store more than viewers
 MOST_PAGES = 20  # texts for one answer: of people with different names
 MOST_KEPT = 100  # answers
 _READING_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -26,7 +26,7 @@ _READING_METHODS = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class Recent(Generic[R]):
-    """What was read, and when the reading began: it is true as of then."""
+    """Answer of a read, and the time when the reading began: it is true as of then."""
 
     value: R
     at: datetime
@@ -36,7 +36,7 @@ class Recent(Generic[R]):
     _derived: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def derive(self, make: Callable[[Recent[R]], D]) -> D:
-        """What this function makes of it: made once for all who ask."""
+        """Return what `make` makes of it: made once for all callers."""
         if make not in self._derived:
             self._derived[make] = make(self)
         found: D = self._derived[make]
@@ -66,14 +66,14 @@ class _Reading(NamedTuple):
 
 
 class RecentReads:
-    """Answers of reads that cost the store much, each for all who ask for the same.
+    """Answers of reads that cost the store much, each shared by all callers that ask for the same.
 
-    After two seconds an answer is renewed beside those who look; after five nobody gets it, and who asks waits. What
-    took long to read is renewed later, so that reading takes a tenth of the time at most.
+    After two seconds an answer is renewed in the background; after five it is not given any more, and callers wait. A
+    slow read is renewed later, so that reading takes a tenth of the time at most.
     """
 
     def __init__(self, clock: Clock, pace: Clock | None = None) -> None:
-        """`pace` says how old answers are; it is not the clock of the letters, whose time may be another one."""
+        """Keep answers. `pace` says how old they are; the clock of the letters may tell another time."""
         self._clock, self._pace = clock, pace or SystemClock()
         self._kept: dict[Hashable, Recent[Any]] = {}
         self._reading: dict[Hashable, _Reading] = {}
@@ -84,10 +84,10 @@ class RecentReads:
         return self._pace.monotonic()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[R]], since: float = float("-inf")) -> Recent[R]:
-        """What `read` gives, or has given lately under this key. Raises what it raises, where there is nothing lately.
+        """Return what `read` gives, or has given lately under this key. Raises its error if there is nothing recent.
 
-        The key has to say all that the answer depends on, also what the one who asks may see. What began to be read
-        before `since` is no answer.
+        The key has to say all that the answer depends on, also what the caller may see. A read that began before
+        `since` is no answer.
         """
         now = self._pace.monotonic()
         kept = self._find(key, now, since)
@@ -96,17 +96,17 @@ class RecentReads:
         reading = self._reading.get(key)
         if reading is None or reading.began < since:
             reading = self._reading[key] = _Reading(now, asyncio.ensure_future(self._read(key, read)))
-            reading.task.add_done_callback(_retrieve_exception)  # nobody may be waiting for it
+            reading.task.add_done_callback(retrieve_exception)
         return kept if kept is not None else await asyncio.shield(reading.task)
 
     def peek(self, key: Hashable, since: float = float("-inf")) -> Recent[Any] | None:
-        """What `get` would give at once, and not renew; otherwise None."""
+        """Return what `get` would give at once, and not renew; otherwise None."""
         now = self._pace.monotonic()
         kept = self._find(key, now, since)
         return kept if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER) else None
 
     def _find(self, key: Hashable, now: float, since: float) -> Recent[Any] | None:
-        """What may still be shown under this key. The oldest ones are dropped, if they are too old for anybody."""
+        """Return what may still be shown under this key. The oldest answers are dropped, if they are too old."""
         while self._kept and now - next(iter(self._kept.values())).began >= LASTS:
             del self._kept[next(iter(self._kept))]
         kept = self._kept.get(key)
@@ -116,11 +116,11 @@ class RecentReads:
         return None if changed and now - kept.began >= _pause(kept, AFTER_CHANGES) else kept
 
     def outdate(self) -> None:
-        """Something has changed, here or elsewhere: what was read before is shown for a second, and then no more."""
+        """Note a change, here or elsewhere: earlier answers are shown for a second, and then no more."""
         self._changed_at = self._pace.monotonic()
 
     def forget(self) -> None:
-        """Something was done here: what was read before it, or is being read, is no answer to those who ask now."""
+        """Note a change made here: earlier answers, and reads in progress, are no answer to later callers."""
         self._kept.clear()
         self._reading.clear()  # they go on for those who wait already
 
@@ -140,15 +140,15 @@ class RecentReads:
                 del self._reading[key]
 
     def _is_wanted(self, key: Hashable, task: asyncio.Task[Any] | None) -> bool:
-        """Whether it is this read whose answer is kept, and not one that began later."""
+        """Return True if the answer of this read is kept, and not one that began later."""
         reading = self._reading.get(key)
         return reading is not None and reading.task is task
 
 
 class ForgetAfterChanges:
-    """Around all of the server: whoever has changed something here sees it on the next page.
+    """Layer around all of the server: a user who has changed something here sees it on the next page.
 
-    Who is not known changes nothing, and so cannot make others wait for what has to be read again.
+    An unknown user changes nothing, and so cannot make others wait for what has to be read again.
     """
 
     def __init__(self, app: App, *, reads: RecentReads) -> None:
@@ -168,17 +168,12 @@ class ForgetAfterChanges:
 
 
 def _pause(kept: Recent[Any], least: float) -> float:
-    """How long after the reading began nobody reads again. It is over in time to have the next one before it is old."""
+    """Return the time from one reading to the next, short enough to have the next answer before this one is old."""
     return max(least, min(RESTS * kept.took, LASTS - 2 * kept.took))
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
 async def read_or_none(read: Awaitable[R]) -> R | None:
-    """What a read finds; None if it cannot be told: one part of a page that fails must not take the others along."""
+    """Return the result of a read; None if it fails: one part of a page must not take the others along."""
     try:
         return await read
     except MahavishnuError:

@@ -1,4 +1,4 @@
-"""The files that pages load: one style sheet and two scripts, from the package itself."""
+"""Files that pages load: one style sheet and two scripts, from the package itself."""
 
 from __future__ import annotations
 

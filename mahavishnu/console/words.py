@@ -1,4 +1,4 @@
-"""How pages say numbers, times and states. Everything else that a page says stands in its template."""
+"""Words of pages for numbers, times and states. All other text of a page stands in its template."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def span(length: timedelta) -> str:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago a moment is, or in how long it will be.
+    """Say how long ago a moment is, or in how long it will be.
 
     >>> now = datetime(2030, 1, 1, 12, tzinfo=UTC)
     >>> ago(now - timedelta(minutes=3), now), ago(now + timedelta(seconds=38), now), ago(now, now)

@@ -36,7 +36,7 @@ def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:
 
 @contextmanager
 def _settings_named(file: Path | None) -> Iterator[None]:
-    """Have whoever loads settings meanwhile read this file."""
+    """Set this file as the one to load settings from meanwhile."""
     before = os.environ.get(FILE_VARIABLE)
     if file is not None:
         os.environ[FILE_VARIABLE] = str(file)

@@ -19,7 +19,6 @@ from mahavishnu.model.letter import DeadLetter, adapter_named_by, evolve, source
 from mahavishnu.model.letter_parts import (
     DlqReason,
     ErrorCategory,
-    Failure,
     RecordedVerdict,
     RetryPolicy,
     fast_constructor,
@@ -97,14 +96,9 @@ class LetterFactory:
         return written._replace(payload=payload, types=types)
 
     def make(
-        self,
-        request: LetterRequest,
-        assessment: Assessment,
-        now: datetime,
-        *,
-        backoffs: BackoffRegistry,
+        self, request: LetterRequest, assessment: Assessment, now: datetime, *, backoffs: BackoffRegistry
     ) -> DeadLetter:
-        """A sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
+        """Make a sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
 
         Its payload may be too large yet: `check_size` says so.
         """
@@ -115,8 +109,11 @@ class LetterFactory:
         if written.notes:  # a run would be given something else
             labels = {**(request.metadata or {}), **written.notes}
             request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
-        failure, verdict, task_id = self._masked(assessment.failure, request), assessment.verdict, request.task_id
-        retry_policy = self._policy(request, assessment.verdict)
+        failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
+        if secrets := self._secrets_given(request):  # its group stays: one cause with other values is one group still
+            failure = mask_failure(failure, secrets)
+        chosen = request.advised_policy if request.retry_policy is None else request.retry_policy
+        retry_policy = self.policy_for(verdict) if chosen is None else policy(chosen)
         max_retries = self._budget(request, assessment)
         priority, reason = _priority(request), _reason(request)
         metadata = redact(request.metadata, self.redact_keys) if self.redact_keys else request.metadata
@@ -157,21 +154,13 @@ class LetterFactory:
         return self._without_quotes(letter)
 
     def _without_quotes(self, letter: DeadLetter) -> DeadLetter:
-        """The letter without encrypted values that its error quotes and that stood deep inside of what was given."""
+        """Mask encrypted values that the letter's error quotes and that stood deep inside of what was given."""
         if not self.encryption.fields:
             return letter
         failure = self.encryption.mask_in(letter.failures[-1], letter)
         if failure is letter.failures[-1]:
             return letter
         return evolve(letter, error=failure.message, last_error=failure.message, failures=(failure,))
-
-    def _masked(self, failure: Failure, request: LetterRequest) -> Failure:
-        """The failure without values that the letter hides, as far as they stand in the task and the metadata as given.
-
-        Its group was found before: what fails for one cause with other values is one group still.
-        """
-        secrets = self._secrets_given(request)
-        return mask_failure(failure, secrets) if secrets else failure
 
     def _secrets_given(self, request: LetterRequest) -> list[str]:
         patterns = (*self.secret_keys, *request.redact)
@@ -250,10 +239,10 @@ class LetterFactory:
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""
         if not self.fits(letter):
-            size = len(letter.payload.text)
-            raise InvalidPayload(
-                "task", f"has {size} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
+            size = (
+                f"{len(letter.payload.text)} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
             )
+            raise InvalidPayload("task", f"has {size}")
 
     def json_of(self, value: Any, name: str) -> Json:
         """The value as JSON. Raises InvalidPayload for what has none, and if it is larger than any payload may be."""
@@ -264,20 +253,14 @@ class LetterFactory:
         return made
 
     def fits(self, letter: DeadLetter) -> bool:
-        """Whether the payload is not too large."""
+        """Return True if the payload is not too large."""
         return len(letter.payload.text) <= self.max_task_bytes
 
     def policy_for(self, verdict: Verdict) -> str:
-        """The retry policy of a failure for which nobody chose one."""
+        """Return the retry policy of a failure for which none was chosen."""
         if verdict.policy is not None:
             return verdict.policy
         return POLICY_OF[verdict.category] if self.by_category else _default_policy(self.retry_policy)
-
-    def _policy(self, request: LetterRequest, verdict: Verdict) -> str:
-        for chosen in (request.retry_policy, request.advised_policy):
-            if chosen is not None:
-                return policy(chosen)
-        return self.policy_for(verdict)
 
     def _budget(self, request: LetterRequest, assessment: Assessment) -> int:
         if request.max_retries is not None:

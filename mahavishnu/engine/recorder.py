@@ -25,7 +25,7 @@ _TRIES = 50  # lost races for one letter before it is called an outage
 
 
 class CaptureKind(StrEnum):
-    """How a failure came into the store."""
+    """Way in which a failure came into the store."""
 
     CREATED = "created"
     MERGED = "merged"
@@ -42,7 +42,7 @@ class CaptureResult:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What was under the key of a letter that came from elsewhere, and what is there now: None if nothing was written.
+    """Letter under the key of one from elsewhere, and the letter stored there now: None if nothing was written.
 
     `before` may be a tombstone.
     """
@@ -52,7 +52,7 @@ class Admission:
 
     @property
     def kind(self) -> CaptureKind:
-        """What became of the letter, unless nothing was written."""
+        """Way in which the letter came in, unless nothing was written."""
         if self.before is None or self.before.is_deleted:
             return CaptureKind.CREATED
         return CaptureKind.MERGED if self.before.is_open else CaptureKind.REOPENED
@@ -117,8 +117,8 @@ class LetterRecorder:
         return stored
 
     async def record_new(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Create letters of one namespace by one write. None for each that finds no room or a letter under its key:
-        `record` those.
+        """Create letters of one namespace by one write. None for each that needs `record`: no room, or a letter under
+        its key.
 
         Raises what the store raises if it could store none.
         """
@@ -149,13 +149,10 @@ class LetterRecorder:
                 if (merged := await self._merge_into_open(place, failure)) is not None:
                     return Admission(theirs, merged.letter)
                 continue
-            became = (
-                Reconciliation(place)
-                if theirs is None
-                else reconcile_letters(
-                    theirs, place, self.lease_watch.now_for(theirs, place), even_deleted=even_deleted
-                )
-            )
+            became = Reconciliation(place)
+            if theirs is not None:
+                now = self.lease_watch.now_for(theirs, place)
+                became = reconcile_letters(theirs, place, now, even_deleted=even_deleted)
             if became.wait:
                 raise LetterBusy(place.key)
             if became.live is None:
@@ -218,7 +215,7 @@ class LetterRecorder:
                 if merged is not None:
                     return CaptureResult(merged, CaptureKind.MERGED)
                 if found is not None and found.is_open and found.knows(fresh.entry_id):
-                    # By a try of which nobody heard the end.
+                    # By an earlier try whose answer was lost.
                     is_new = found.entry_id == fresh.entry_id
                     return CaptureResult(found, CaptureKind.CREATED if is_new else CaptureKind.MERGED)
                 return None
@@ -293,7 +290,7 @@ class Capacity:
 
     async def _recount(self, older_than_seconds: float) -> None:
         async with self._lock:
-            if self._is_fresh(older_than_seconds):  # somebody else counted while we waited
+            if self._is_fresh(older_than_seconds):  # another task counted while we waited
                 return
             now = self._clock.monotonic()
             self._committed_meanwhile = 0
@@ -309,14 +306,14 @@ class Capacities:
     def __init__(
         self, own: str, max_size: int, count: Callable[[str], Awaitable[int]], clock: Clock, fresh_seconds: float = 5.0
     ) -> None:
-        """`count` says how many letters are open in a namespace; the `own` one is where most letters go."""
+        """Count by `count(namespace)`. Most letters go to the `own` namespace."""
         self._own, self._count, self._clock, self._fresh_seconds = own, count, clock, fresh_seconds
         self._max_size = max_size
         self._known = {own: self._new(own)}
 
     @property
     def max_size(self) -> int:
-        """How many open letters there may be in a namespace."""
+        """Number of open letters that there may be in a namespace."""
         return self._max_size
 
     @max_size.setter

@@ -27,9 +27,6 @@ from mahavishnu.stores.base import Collection, Cursor, Store, write_one
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY
 
-# ----------------------------------------------------------------------------------------------------
-# Files in which letters wait that no store can take now: the last resort that survives the process.
-
 try:
     import fcntl
 except ImportError:  # not on Windows: two processes may move the same file, which is repeated work and no more
@@ -37,10 +34,17 @@ except ImportError:  # not on Windows: two processes may move the same file, whi
 
 log = logging.getLogger(__name__)
 _UNREADABLE = ".unreadable"
+WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
+MOST_IN_MEMORY = 1000
+_MOST_FOUND = 1000
+_OLDEST_FIRST = Query(sort=(Sort("created_at"),))
 
 
 class WaitingFiles:
-    """A folder with a file for each letter, named by its entry id. There is none without a `folder`."""
+    """A folder with a file for each letter that no store can take now, named by its entry id.
+
+    It is the last resort that survives the process. There is none without a `folder`.
+    """
 
     def __init__(self, folder: Path | None, kind: Kind[FormerLetter]) -> None:
         self.folder, self._kind = folder, kind
@@ -106,7 +110,7 @@ class WaitingFiles:
 
     @contextmanager
     def take(self, name: str) -> Iterator[FormerLetter | None]:
-        """Read a letter, which nobody else does until the block ends; None if somebody else moves it or has done so.
+        """Read a letter, which no other process does until the block ends; None if another one moves it or has done so.
 
         A file that cannot be read is put aside under another name.
         """
@@ -130,9 +134,8 @@ class WaitingFiles:
         except Exception as problem:  # a damaged text can make a parser raise anything
             aside = path.with_suffix(_UNREADABLE)
             path.replace(aside)
-            log.error(
-                "a failure that waited in a file cannot be read (%s); what there is of it is in %s", problem, aside
-            )
+            text = "a failure that waited in a file cannot be read (%s); what there is of it is in %s"
+            log.error(text, problem, aside)
             return None
 
     def remove(self, name: str) -> None:
@@ -146,7 +149,7 @@ class WaitingFiles:
 
 
 def _lock(file: Any) -> bool:
-    """Lock the open file for this process, or whoever dies before it is closed. False if another one has done so."""
+    """Lock the open file for this process until it is closed or the process dies. False if another one has done so."""
     if fcntl is None:
         return True
     try:
@@ -158,16 +161,8 @@ def _lock(file: Any) -> bool:
     return True
 
 
-# ----------------------------------------------------------------------------------------------------
-
-WAITING: Kind[FormerLetter] = replace(HISTORY, name="waiting", index="dlq_waiting", lazy=True)
-MOST_IN_MEMORY = 1000
-_MOST_FOUND = 1000
-_OLDEST_FIRST = Query(sort=(Sort("created_at"),))
-
-
 class WaitingPlace(StrEnum):
-    """Where a letter waits."""
+    """Place where a letter waits."""
 
     STORE = "store"
     FILE = "file"  #: the store could not take it: it is beside it
@@ -218,7 +213,7 @@ class WaitingRoom:
 
     @property
     def has_outside(self) -> bool:
-        """Whether letters wait outside of the store."""
+        """True if letters wait outside of the store."""
         return bool(self.in_memory or self.files.names())
 
     async def write_down(self) -> None:
@@ -253,7 +248,7 @@ class WaitingRoom:
         return admission.stored
 
     async def count(self) -> int:
-        """How many letters wait."""
+        """Return the number of waiting letters."""
         stored = (await self.collection.tally(within_namespace(Query(), self.namespace))).total.count
         return stored + len(self.own_in_memory()) + len(self.own_files())
 
@@ -266,7 +261,7 @@ class WaitingRoom:
         return self.files.names(None if self.namespace == ALL_NAMESPACES else self.namespace)
 
     async def _store(self, waiting: FormerLetter) -> bool:
-        """Whether the store has taken the letter. Raises StoreError if it cannot be reached."""
+        """Store the letter; False if the store refuses it. Raises StoreError if it cannot be reached."""
         try:
             await write_one(self.collection, waiting)
         except ItemFailed as problem:
@@ -321,7 +316,8 @@ class WaitingRoom:
                 if len(waiting.payload.text) > most_bytes:
                     continue
                 try:
-                    admitted += await self._admit_one(waiting)
+                    if (stored := (await self.recorder.take_in(as_letter(waiting))).stored) is not None:
+                        admitted.append(stored)
                 except QueueFull:
                     return admitted
                 except StoreError as problem:  # a letter that cannot be read or written does not hold up the others
@@ -334,10 +330,6 @@ class WaitingRoom:
                 break
             after = page.next
         return admitted
-
-    async def _admit_one(self, waiting: FormerLetter) -> list[DeadLetter]:
-        stored = (await self.recorder.take_in(as_letter(waiting))).stored
-        return [] if stored is None else [stored]
 
 
 def as_letter(waiting: FormerLetter) -> DeadLetter:

@@ -14,8 +14,7 @@ from mahavishnu.cli.client import Connection, path_part, task_path
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.merge_patch import patch_for, patch_of, read_patch
 from mahavishnu.cli.names import resolve_group
-from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, instant_from
+from mahavishnu.cli.options import Every, Limit, Reason, instant_from, namespace_column
 from mahavishnu.cli.output import (
     TEXT,
     AsJson,

@@ -1,4 +1,4 @@
-"""Who may do what: a token names a person and a role; without tokens the server answers this machine only."""
+"""Authentication: a token names a person and a role; without tokens the server answers this machine only."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
 
 
-# ----------------------------------------------------------------------------------------------------
-# Network addresses: who can reach one.
+_MOST_FIELDS = 1000  # of one form
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_HEALTH = ("/healthz", "/readyz", "/metrics")
+_MOST_VIEWS = 1000
+ANONYMOUS = "api_user"  # the name of every actor where there are no tokens
 
 
 @lru_cache(32)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`.
+    """Return True if only this machine can reach `host`.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -46,17 +49,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-# ----------------------------------------------------------------------------------------------------
-# What the requests of browsers say beside what they ask for: the fields of a form, which site made them, and whether
-# they are for a page.
-
-_MOST_FIELDS = 1000  # of one form
-_FORM_TYPE = "application/x-www-form-urlencoded"
-_HEALTH = ("/healthz", "/readyz", "/metrics")
-
-
 def is_from_other_site(headers: Mapping[str, str]) -> bool:
-    """Whether a browser says that a page of another site made it send the request.
+    """Return True if a browser says that a page of another site made it send the request.
 
     >>> is_from_other_site({"sec-fetch-site": "cross-site"}), is_from_other_site({"sec-fetch-site": "same-origin"})
     (True, False)
@@ -81,18 +75,12 @@ def form_value(headers: Mapping[str, str], body: bytes, name: str) -> str:
 
 
 def wants_page(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the request is for a page, and not for the API or a probe."""
+    """Return True if the request is for a page, and not for the API or a probe."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if path.startswith(f"{API}/") or path in (API, *_HEALTH):
         return False
     headers = Headers(scope=scope)
     return "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_MOST_VIEWS = 1000
-ANONYMOUS = "api_user"  # the name of whoever acts where there are no tokens
 
 
 class Role(IntEnum):
@@ -105,7 +93,9 @@ class Role(IntEnum):
 
 
 def audience_of(dlq: LetterQueue, actor: Actor) -> object:
-    """The same for actors whom one answer may serve: who see the same, unless each is asked for or written down."""
+    """Return a value that is equal for actors whom one answer may serve: they see the same, and no call needs a
+    name.
+    """
     options = dlq.context.options
     each = options.may_act is not None or options.audit_payload_reads
     return (actor.sees, actor.name if each else None)
@@ -113,7 +103,7 @@ def audience_of(dlq: LetterQueue, actor: Actor) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Whoever sends a request. Without a `principal` they may do everything: there are no tokens."""
+    """Sender of a request. Without a `principal` they may do everything: there are no tokens."""
 
     name: str
     role: Role
@@ -121,13 +111,15 @@ class Actor:
 
     @property
     def sees(self) -> object:
-        """The same for actors who are shown the same. Who sees a part is also shown their own acts and runs."""
+        """Equal for actors who are shown the same. An actor with a part of the view is also shown their own acts and
+        runs.
+        """
         who = self.principal
         return who and (who.scope, who.sees_payloads, None if who.scope.is_everything else who.name)
 
     @classmethod
     def of(cls, principal: Principal) -> Actor:
-        """The actor that a principal is; the role is the least one that has a permission like theirs."""
+        """Return the actor of a principal; the role is the least one that has a permission like theirs."""
         may = principal.permissions
         if not may.isdisjoint((Permission.DELETE, Permission.CONFIGURE)):
             return cls(principal.name, Role.ADMIN, principal)
@@ -135,27 +127,27 @@ class Actor:
         return cls(principal.name, Role.OPERATOR if acts else Role.VIEWER, principal)
 
 
-NOBODY = Actor("anybody", Role.NOBODY)  # who has not said who they are
+NOBODY = Actor("anybody", Role.NOBODY)  # before a login, and without a token
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What somebody may do less than their role, and what they see: None means all."""
+    """Permissions and view of a person with less than their role; None means all."""
 
     permissions: frozenset[Permission] | None = None
     scope: Scope = field(default_factory=Scope)
 
     def principal(self, name: str, role: str) -> Principal:
-        """Somebody of this role, within the limit."""
+        """Return a person of this role, within the limit."""
         may = ROLE_PERMISSIONS[role]
         return Principal(name, may if self.permissions is None else may & self.permissions, self.scope, role)
 
 
 @dataclass(frozen=True)
 class Access:
-    """The known tokens, and who is known otherwise.
+    """Known tokens, and other ways to be known.
 
-    Where nobody is known, whoever reaches the server is an admin: it then listens on loopback only.
+    Without any of them everyone who reaches the server is an admin: it then listens on loopback only.
     """
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
@@ -164,7 +156,7 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has to say who they are."""
+        """True if no request has to authenticate."""
         by_proxy = self.proxies is not None and not self.proxies.roles.is_empty
         return not self.tokens and not by_proxy and self.provider_roles is None
 
@@ -179,9 +171,9 @@ class Access:
         proxies: Proxies | None = None,
         provider_roles: RoleMap | None = None,
     ) -> Access:
-        """From the token of each name, what their role is limited to, and who else is known.
+        """Read the token of each name, the limits of their roles, and other ways to be known.
 
-        Raises InvalidInput for a token that is empty or means two people, and for limits of nobody who is known.
+        Raises InvalidInput for a token that is empty or means two people, and for limits of unknown people.
         """
         limits = dict(limits or {})
         tokens: dict[bytes, Actor] = {}
@@ -210,22 +202,22 @@ class Access:
             )
 
     def actor(self, authorization: str | None) -> Actor | None:
-        """Who sends this Authorization header; None if nobody that is known."""
+        """Return the actor of this Authorization header; None for an unknown one."""
         if self.is_open:
             return Actor(ANONYMOUS, Role.ADMIN)
         kind, _, token = (authorization or "").partition(" ")
         return self.tokens.get(_digest(token.strip())) if kind.lower() == "bearer" else None
 
     def proxy_user(self, name: str, groups: Iterable[str]) -> Actor | None:
-        """Who a proxy names; None if they have no role."""
+        """Return the actor that a proxy names; None without a role."""
         return None if self.proxies is None else self.proxies.roles.actor(name, groups)
 
     def holder(self, token: str) -> Actor | None:
-        """Whose token it is; None if nobody's."""
+        """Return the owner of a token; None for an unknown one."""
         return self.tokens.get(_digest(token))
 
     def actor_by_mark(self, mark: str) -> Actor | None:
-        """Whose token has this mark; None once that token is not known any more."""
+        """Return the owner of the token with this mark; None once that token is not known any more."""
         return self._marks.get(mark)
 
     @cached_property
@@ -234,7 +226,7 @@ class Access:
 
 
 def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:
-    """Whether another machine sent the request, or a browser for a page of another site.
+    """Return True if another machine sent the request, or a browser for a page of another site.
 
     Without tokens this is the only thing that keeps them out.
     """
@@ -249,7 +241,7 @@ def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | Non
 
 
 def mark_of(token: str) -> str:
-    """What stands for a token in a session: of no use to anybody who wants to send the token itself."""
+    """Return a stand-in for a token in a session, which cannot be sent as the token itself."""
     return _mark(_digest(token))
 
 
@@ -258,19 +250,18 @@ def _mark(digest: bytes) -> str:
 
 
 def _digest(token: str) -> bytes:
-    return hashlib.sha256(
-        token.encode("utf-8", "surrogateescape")
-    ).digest()  # the time of a lookup reveals nothing about the token
+    data = token.encode("utf-8", "surrogateescape")
+    return hashlib.sha256(data).digest()  # the time of a lookup reveals nothing about the token
 
 
 async def get_own_queue(request: Request) -> LetterQueue:  # async: FastAPI runs others in threads
-    """The queue that this API serves, as who asks sees it; or that of the namespace that the path names."""
+    """Return the queue that this API serves, as its actor sees it; or that of the namespace that the path names."""
     views: QueueViews = request.app.state.views
     return views.of(request.scope["actor"], request.scope.get("namespace"))
 
 
 class QueueViews:
-    """The queue as each of those sees it who ask; made once, because the services of a queue remember things."""
+    """The queue as each actor sees it; made once, because the services of a queue remember things."""
 
     def __init__(self, dlq: LetterQueue) -> None:
         self._dlq = dlq
@@ -348,12 +339,12 @@ class Session:
 
     @property
     def begun(self) -> datetime:
-        """When somebody logged in."""
+        """Time of the login."""
         return self.until - LIFETIME
 
 
 def local_target(given: str) -> str:
-    """Where to go after a login: a page of this console, and never another site.
+    """Return the page to lead to after a login: one of this console, and never another site.
 
     >>> local_target("/letters?q=adapter:orders"), local_target("https://evil.example/"), local_target("//evil")
     ('/letters?q=adapter:orders', '/', '/')

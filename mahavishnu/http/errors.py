@@ -50,7 +50,7 @@ RETRY_AFTER_SECONDS = 5
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
+    """Problem document (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
@@ -85,7 +85,7 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
 
 
 def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
-    """A response that says what went wrong.
+    """Return a response that describes a problem.
 
     >>> problem(404, "not-found", "there is no run 'x'").status_code
     404
@@ -154,7 +154,7 @@ def handle_errors(api: FastAPI, at: str) -> None:
 
 
 def _field_problem(error: Mapping[str, Any]) -> str:
-    """What is wrong with one field or parameter, and what was probably meant."""
+    """Describe the problem of one field or parameter, and what was probably meant."""
     kind, given, message = error["type"], error["input"], str(error["msg"])
     if error["loc"] == ("body",) and isinstance(given, bytes):
         return "it is not read as JSON: send it with the header Content-Type: application/json"
@@ -185,7 +185,7 @@ def _allowed_methods(request: Request) -> list[str]:
 
 
 def _body_problem(why: BaseException) -> str:
-    """Why a body could not be read, if not because it is no JSON."""
+    """Describe why a body could not be read, if not because it is no JSON."""
     if isinstance(why, UnicodeError):
         return "the body is not UTF-8"
     if isinstance(why, RecursionError):

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: authentication, the limits of its body, its idempotency key.
+"""Layers that every request passes before a route: authentication, limits of the body, the idempotency key.
 
 Reads that several clients send at the same time are shared here, so that the rest of the API answers them once.
 """
@@ -44,12 +44,24 @@ if TYPE_CHECKING:
     from mahavishnu.http.auth import Session, SessionSource
 
 
-# ----------------------------------------------------------------------------------------------------
-# Headers that every response has, whoever made it: nothing is framed, guessed at, or taken by other sites.
-
 Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
-# A page has a policy of its own, which lets it load what is ours.
+Receive = Callable[[], Awaitable[Message]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
+ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
+PUBLIC_PATHS = ("/healthz", "/readyz")
+PROVIDER_PATHS = ("/login/provider", "/login/callback", "/logout/provider")
+LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # open before the login
+BODY_SECONDS = 60.0
+_CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
+_PREFIX = re.compile(r"/ns/(?!\.{1,2}/)([\w.-]{1,200})/", re.ASCII)  # browsers resolve dots
+# Headers of every response: nothing is framed, guessed at, or taken by other sites. A page has a policy of its own,
+# which lets it load what is ours.
 GUARDS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
@@ -60,7 +72,7 @@ GUARDS: Mapping[str, str] = {
 
 
 def guard(send: Send) -> Send:
-    """The same, with those of the headers that a response does not have yet."""
+    """Add those of the headers that a response does not have yet."""
 
     async def send_guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -71,23 +83,6 @@ def guard(send: Send) -> Send:
         await send(message)
 
     return send_guarded
-
-
-# ----------------------------------------------------------------------------------------------------
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-R = TypeVar("R")
-
-log = logging.getLogger(__name__)
-MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
-ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
-PUBLIC_PATHS = ("/healthz", "/readyz")
-PROVIDER_PATHS = ("/login/provider", "/login/callback", "/logout/provider")
-LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # what somebody sees who has not logged in yet
-BODY_SECONDS = 60.0
-_CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
 
 class CompleteResponse(NamedTuple):
@@ -113,9 +108,9 @@ class ApiMiddleware:
         endless: Collection[str] = (),
         sessions: SessionSource | None = None,
     ) -> None:
-        """`sessions` are those of browsers; without them only tokens count.
+        """Wrap `app`. `sessions` are those of browsers; without them only tokens count.
 
-        `shared` are paths whose responses depend on the query alone, not on who asks; `endless` are streams.
+        `shared` are paths whose responses depend on the query alone, not on the actor; `endless` are streams.
         """
         self._app, self._dlq, self._access = app, dlq, access
         self._max_body_bytes, self._via, self._sessions = max_body_bytes, via, sessions
@@ -155,7 +150,7 @@ class ApiMiddleware:
                 await self._app(scope, receive, send)
 
     async def _authenticate(self, scope: Scope, headers: Headers) -> Response | None:
-        """Put the decoded path and the actor into the scope; or the response that refuses the request."""
+        """Put the decoded path and the actor into the scope; return the response that refuses the request, if any."""
         raw = scope.get("raw_path") or scope["path"].encode()
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
@@ -165,11 +160,8 @@ class ApiMiddleware:
         scope["request_path"] = "/".join(parts)
         actor, session = self._access.actor(headers.get("authorization")), None
         if self._access.is_open and is_foreign_request(headers, scope.get("client")):
-            return problem(
-                403,
-                "forbidden",
-                "without tokens this server answers this machine only, and no page of another site: give it a token",
-            )
+            why = "without tokens this server answers this machine only, and no page of another site: give it a token"
+            return problem(403, "forbidden", why)
         try:
             named = self._believe_proxy(scope, headers)
         except AmbiguousUser as doubt:
@@ -179,23 +171,19 @@ class ApiMiddleware:
                 session = await self._sessions.find_in(HTTPConnection(scope))
             elif (user := self._access.proxy_user(*named)) is not None:
                 session = self._sessions.of_proxy(user)
-            elif not _is_public(scope):  # and not as somebody else, whose session the browser may have
+            elif not _is_public(scope):  # the browser may have a session of another user, which does not count
                 detail = f"the proxy names {named[0]!r}, who has no role here: server.proxy gives roles by exact names"
                 return problem(403, "forbidden", detail)
             actor = None if session is None else session.actor
         scope["session"] = session
         if actor is None and not _is_public(scope):
-            return problem(
-                401,
-                "unauthorized",
-                "send a token that the server knows as Authorization: Bearer …",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            why = "send a token that the server knows as Authorization: Bearer …"
+            return problem(401, "unauthorized", why, headers={"WWW-Authenticate": "Bearer"})
         scope["actor"] = actor or NOBODY
         return None
 
     def _believe_proxy(self, scope: Scope, headers: Headers) -> tuple[str, Sequence[str]] | None:
-        """Put into the scope who the client is and how it came; the user that a proxy names, and their groups.
+        """Put the client and its scheme into the scope, and return the user that a proxy names, with their groups.
 
         Raises AmbiguousUser.
         """
@@ -210,7 +198,7 @@ class ApiMiddleware:
         return proxies.user_of(peer, headers)
 
     def _why_forged(self, scope: Scope, headers: Headers, body: bytes) -> str | None:
-        """Why a change is refused that a browser sent: a page of another site may have made it do so."""
+        """Return why a browser's change is refused: a page of another site may have made it send that."""
         session: Session | None = scope["session"]
         if self._sessions is not None and session is not None and _local_path(scope) != LOGIN_PATH:
             return self._sessions.why_forged(session, headers, body)
@@ -265,9 +253,8 @@ class ApiMiddleware:
 
         A form that was refused `may_be_corrected`, and sent again with the same key.
         """
-        request = hashlib.sha256(
-            b"\0".join([scope["method"].encode(), scope["path"].encode(), scope["query_string"], body])
-        ).hexdigest()
+        asked = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], body]
+        request = hashlib.sha256(b"\0".join(asked)).hexdigest()
         if len(key) > 200:
             await problem(400, "bad-request", "an Idempotency-Key has at most 200 characters")(scope, receive, send)
             return
@@ -338,7 +325,7 @@ async def _complete_response(app: App, scope: Scope) -> CompleteResponse:
 
 
 def _is_public(scope: Scope) -> bool:
-    """Whether anybody may ask this."""
+    """Return True if anyone may ask this."""
     path = _local_path(scope)
     if scope["method"] in _CHANGING_METHODS:
         return path == LOGIN_PATH and scope["method"] == "POST"
@@ -354,9 +341,8 @@ def _local_path(scope: Scope) -> str:
 def _replay(former: Reply, request: str) -> Response:
     """The response to a request whose key was used before, for the request with the digest `former.asked`."""
     if former.asked != request:
-        return problem(
-            422, "idempotency-key-reused", "this Idempotency-Key was used for another request; take a new one"
-        )
+        why = "this Idempotency-Key was used for another request; take a new one"
+        return problem(422, "idempotency-key-reused", why)
     if former.status is None:
         return problem(
             409,
@@ -370,7 +356,7 @@ def _replay(former: Reply, request: str) -> Response:
 
 
 def _receive_once(body: bytes) -> Receive:
-    """What stands for the client once its body has been read."""
+    """Stand for the client once its body has been read."""
     sent = False
 
     async def receive() -> Message:
@@ -384,10 +370,10 @@ def _receive_once(body: bytes) -> Receive:
 
 
 class SharedReads(Generic[R]):
-    """Does reads that are asked for several times at the same time once.
+    """Shares reads that several callers ask for at the same time.
 
-    A call that comes while such a read is under way waits for the next one, which all waiting calls share. So no call
-    gets the result of a read that began before the call, and each one sees what was written before it.
+    A call that comes during such a read waits for the next one, which all waiting calls share. So no call gets the
+    result of a read that began before the call, and each one sees what was written before it.
     """
 
     def __init__(self) -> None:
@@ -403,7 +389,7 @@ class SharedReads(Generic[R]):
             task = self._running[key] = asyncio.ensure_future(self._begin(key, read))
         else:
             task = self._next[key] = asyncio.ensure_future(self._after(running, key, read))
-        task.add_done_callback(_retrieve_exception)  # also if no call waits for it any more
+        task.add_done_callback(retrieve_exception)  # also if no call waits for it any more
         return await asyncio.shield(task)
 
     async def _begin(self, key: Any, read: Callable[[], Awaitable[R]]) -> R:
@@ -424,19 +410,17 @@ class SharedReads(Generic[R]):
         return await self._begin(key, read)
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Take the exception of a task that perhaps nothing awaits, so that asyncio does not warn of it."""
     if not task.cancelled():
         task.exception()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Paths below `/ns/<namespace>/`: the same pages and routes, for another namespace of the store.
-
-_PREFIX = re.compile(r"/ns/(?!\.{1,2}/)([\w.-]{1,200})/", re.ASCII)  # browsers resolve dots
+# ------------------------------------------------ paths below `/ns/<namespace>/`, for another namespace of the store
 
 
 def namespace_prefix(namespace: str) -> str | None:
-    """What stands before the paths of a namespace, without slashes around it; None where no path can name it.
+    """Return the prefix of a namespace's paths, without slashes around it; None where no path can name it.
 
     >>> namespace_prefix("eu"), namespace_prefix("a b")
     ('ns/eu', None)
@@ -445,10 +429,10 @@ def namespace_prefix(namespace: str) -> str | None:
 
 
 class NamespacePaths:
-    """The outermost layer: it takes the prefix for a part of where the server is mounted, and notes the namespace."""
+    """Outermost layer: it takes the prefix for a part of the server's mount point, and notes the namespace."""
 
     def __init__(self, app: App, *, home: str) -> None:
-        """`home` is the namespace that the server is for."""
+        """Wrap `app`. `home` is the namespace that the server is for."""
         self._app, self._home = app, home
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -466,7 +450,7 @@ class NamespacePaths:
         await self._app(scope, receive, send)
 
     def _place_of(self, scope: Scope) -> str | None:
-        """Where the pages of the namespace are that the query names; None where it names none that a path can."""
+        """Return the pages of the namespace that the query names; None where no path can name it."""
         if b"namespace=" not in scope["query_string"] or scope["method"] not in ("GET", "HEAD"):
             return None
         given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)

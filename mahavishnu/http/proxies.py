@@ -1,4 +1,4 @@
-"""Proxies in front of the server: what they say of who asks is believed if it comes from their address only."""
+"""Proxies in front of the server: their headers about the client and the user count only from their addresses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from mahavishnu.http.auth import ANONYMOUS, Actor, Limit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS
 
-# ----------------------------------------------------------------------------------------------------
-# Which role people have whom others have recognised: a proxy, or a provider of OpenID Connect. Names count exactly.
-
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MOST_NAME_CHARACTERS = 200
+_MOST_GROUP_CHARACTERS = 10_000
 _ROLES = tuple(ROLE_PERMISSIONS)  # the least first
 
 
 @dataclass(frozen=True)
 class RoleMap:
-    """Roles by name and by group; who has several has the greatest, and who has none is nobody.
+    """Roles by exact name and by group, for users whom a proxy or a provider of OpenID Connect recognised; the greatest
+    counts.
 
     >>> roles = RoleMap({"ann": "viewer"}, {"on-call": "operator"})
     >>> roles.role_of("ann", ["on-call"]), roles.role_of("Ann", ["on-call-team"])
@@ -39,38 +40,31 @@ class RoleMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has a role by it."""
+        """True if it gives no role to anyone."""
         return not (self.users or self.groups)
 
     def role_of(self, name: str, groups: Iterable[str] = ()) -> str | None:
-        """The role; None for somebody who has none."""
+        """Return the role; None for a user without one."""
         found = [self.groups[each] for each in groups if each in self.groups]
         if name in self.users:
             found.append(self.users[name])
         return max(found, key=_ROLES.index, default=None)
 
     def actor(self, name: str, groups: Iterable[str] = ()) -> Actor | None:
-        """Who that is, within their limits; None for somebody without a role, and for what is no name."""
+        """Return the user as an actor, within their limits; None without a role or with an invalid name."""
         role = self.role_of(name, groups)
         if role is None or name == ANONYMOUS or not name.isprintable() or not 0 < len(name) <= MOST_NAME_CHARACTERS:
             return None
         return Actor.of(self.limits.get(name, Limit()).principal(name, role))
 
 
-# ----------------------------------------------------------------------------------------------------
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_MOST_GROUP_CHARACTERS = 10_000
-
-
 class AmbiguousUser(Exception):
-    """A proxy named the user in a way that nobody can rely on."""
+    """A proxy named the user in an unreliable way."""
 
 
 @dataclass(frozen=True)
 class Proxies:
-    """Which peers are proxies, and what they may say: who the client is, and, with `roles`, who the user is."""
+    """Addresses of proxies, and what they may say: the client's address and, with `roles`, the user."""
 
     networks: tuple[Network, ...] = ()
     user_header: str = "X-Remote-User"
@@ -85,7 +79,8 @@ class Proxies:
         user_header: str = "X-Remote-User",
         groups_header: str | None = None,
     ) -> Proxies:
-        """From addresses and networks as text. Raises InvalidInput for what is none, and for what would let anybody in.
+        """Read addresses and networks from text. Raises InvalidInput for invalid ones, and for what would let anyone
+        in.
 
         >>> Proxies.of(["127.0.0.1", "10.1.0.0/16", "::1"], RoleMap()).include("10.1.2.3")
         True
@@ -98,12 +93,12 @@ class Proxies:
         return cls(networks, user_header, groups_header, roles)
 
     def include(self, host: str) -> bool:
-        """Whether a peer with this address is one of the proxies."""
+        """Return True if a peer with this address is one of the proxies."""
         address = _address(host)
         return address is not None and any(address in network for network in self.networks)
 
     def client_of(self, peer: str, headers: Headers) -> str:
-        """The address of who asks: behind proxies, the last one in X-Forwarded-For that is no proxy itself.
+        """Return the client's address: behind proxies, the last one in X-Forwarded-For that is no proxy itself.
 
         >>> proxies = Proxies.of(["::1"], RoleMap())
         >>> proxies.client_of("::1", Headers({"x-forwarded-for": "9.9.9.9, 192.0.2.7"}))

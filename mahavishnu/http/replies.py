@@ -22,7 +22,7 @@ _CLEAN_SECONDS = 3600.0
 
 
 class Replies:
-    """The answers of the last time, by default a day, in the store: also another process gives them again.
+    """Answers of the last time, by default a day, in the store: also another process gives them again.
 
     One that has begun and not ended stays so for that time, also if its server is known to be gone: it may have had its
     effect, and a person has to look before it is done again.
@@ -39,31 +39,32 @@ class Replies:
         self._replies, self._clock, self._kept = replies, clock, kept
 
     async def begin(self, key: str, asked: str) -> Reply | None:
-        """None: nobody has asked this yet, go on. Else what is known of the first time."""
+        """Note the request. Returns None for a new one, which has to go on; else what is known of the first time."""
         fresh = Reply(key, asked, self._clock.now())
 
-        def begun(former: Reply | None) -> Reply | None:
+        def replace_old(former: Reply | None) -> Reply | None:
             if former is not None and former.at + self._kept() > self._clock.now():
                 return None
             return replace(fresh, version=former.version if former else None)  # one too old to count is replaced
 
-        former, written = await write_with_retry(self._replies, key, begun, what="the reply to request", known=None)
+        what = "the reply to request"
+        former, written = await write_with_retry(self._replies, key, replace_old, what=what, known=None)
         return former if written is None else None
 
     async def finish(self, key: str, status: int, headers: str, body: str) -> None:
-        """This was answered."""
+        """Note the answer to the request."""
         begun = await get_one(self._replies, key)
         if begun is not None and begun.status is None:
             await write_one(self._replies, replace(begun, status=status, headers=headers, body=body))
 
     async def forget(self, key: str) -> None:
-        """It had no effect: it may be tried again."""
+        """Forget a request that had no effect: it may be tried again."""
         begun = await get_one(self._replies, key)
         if begun is not None and begun.status is None:
             await self._replies.remove([begun])
 
     async def clean(self) -> None:
-        """Drop what is older than that time."""
+        """Drop answers that are older than that time."""
         while True:
             page = await self._replies.find(Query((Between("at", below=self._clock.now() - self._kept()),)))
             if not page.items or True not in await self._replies.remove(page.items):

@@ -1,4 +1,4 @@
-"""What all routes share: queries from requests; JSON, entity tags, links and headers of responses."""
+"""Queries from requests; JSON, entity tags, links and headers of responses; and answers that stream their lines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure, Version
 
-# ----------------------------------------------------------------------------------------------------
-# Answers that are many lines, sent while they are read.
-
-NDJSON, CSV = "application/x-ndjson", "text/csv"
+JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
 CHUNK = 64 * 1024  # characters that are sent at once
+_FAILURE = tuple(field.name for field in fields(Failure))
 
 
 async def stream_lines(lines: AsyncGenerator[str, None], media_type: str) -> StreamingResponse:
@@ -55,12 +53,6 @@ async def _join_lines(first: str | None, lines: AsyncIterator[str]) -> AsyncIter
         yield "".join(parts)  # what could be read; then the response breaks off
         raise
     yield "".join(parts)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-JSON = "application/json"
-_FAILURE = tuple(field.name for field in fields(Failure))
 
 
 def decode_id(task_id: str) -> str:
@@ -92,7 +84,7 @@ def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
 def letters_json(
     letters: Sequence[DeadLetter], *, whole: bool = False, waiting_for: Sequence[str | None] | None = None
 ) -> bytes:
-    """Many letters as one line of JSON without white space, by the quickest encoder: lists are read most.
+    """Return many letters as one line of JSON without white space, by the quickest encoder: lists are read most.
 
     `waiting_for` says of each letter what it waits for, if anything.
     """
@@ -199,7 +191,7 @@ def etag(version: Version | None) -> str:
 
 
 def etag_matches(if_none_match: str | None, version: Version | None) -> bool:
-    """Whether an If-None-Match header names this version.
+    """Return True if an If-None-Match header names this version.
 
     A weak tag will do: a proxy that compresses makes one of ours.
 

@@ -1,4 +1,4 @@
-"""How routes are declared, and how a request becomes the arguments of its handler.
+"""Declaration of routes, and the way from a request to the arguments of its handler.
 
 The declarations belong to no web framework: `create_app` hands them to FastAPI, and the command line calls them in its
 own process (`mahavishnu.core.api_local`), where importing FastAPI would take longer than everything else.
@@ -84,19 +84,19 @@ class Router:
         self.tag, self.prefix, self.documented, self.routes = tag, prefix, documented, list[Route]()
 
     def get(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declare what answers GET."""
+        """Declare the answer to GET."""
         return self._declare("GET", path, options)
 
     def post(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declare what answers POST."""
+        """Declare the answer to POST."""
         return self._declare("POST", path, options)
 
     def patch(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declare what answers PATCH."""
+        """Declare the answer to PATCH."""
         return self._declare("PATCH", path, options)
 
     def delete(self, path: str, **options: Any) -> Callable[[Handler], Handler]:
-        """Declare what answers DELETE."""
+        """Declare the answer to DELETE."""
         return self._declare("DELETE", path, options)
 
     def add_to(self, router: APIRouter, at: str = "") -> None:
@@ -172,7 +172,7 @@ def _takes_list(hint: Any) -> bool:
 
 
 def _is_body(kind: Any) -> bool:
-    """Whether an argument is the body, rather than a parameter of the query string."""
+    """Return True if an argument is the body, rather than a parameter of the query string."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return not all(_type_and_marker(each)[0] in (*_SCALARS, NoneType) for each in kinds)
 

@@ -1,4 +1,4 @@
-"""What is sent and answered: requests are checked with it, and OpenAPI is made of it.
+"""Models of requests and answers: requests are checked with them, and OpenAPI is made of them.
 
 Here is what resources share, and what letters have. Other resources have theirs beside their routes.
 """
@@ -44,7 +44,7 @@ Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=LONGEST_SECONDS)]
 
 
 def _parse_instant(given: Any) -> datetime:
-    """Only what is written as an instant: pydantic takes any number for one, and 20260101 for a day in 1970."""
+    """Read only what is written as an instant: pydantic takes any number for one, and 20260101 for a day in 1970."""
     try:
         moment = datetime.fromisoformat(str.upper(given))  # RFC 3339 allows t and z
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ NamespaceName = Annotated[str, Field(min_length=1, max_length=200, description="
 
 
 class PageQuery(RequestModel):
-    """How much of a list, and from where."""
+    """Size of a page of a list, and its place."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 50
     cursor: Annotated[str | None, Field(max_length=10_000, description="From the Link header of a page")] = None
@@ -219,7 +219,7 @@ class NewLetter(RequestModel):
 
 
 class ActionRequest(RequestModel):
-    """Why somebody does something; `by` is who, where there are no tokens that say it."""
+    """Reason of an act; `by` names the actor where no token does."""
 
     by: Name | None = None
     notes: Text | None = None
@@ -244,7 +244,7 @@ class LetterEdit(ActionRequest):
 
 
 class RestoreRequest(ActionRequest):
-    """Which revision a letter goes back to: the last one, unless another one is named. `redrive` runs it again."""
+    """Revision that a letter goes back to: the last one, unless another one is named. `redrive` runs it again."""
 
     revision: Count | None = None
     redrive: StrictBool = False
@@ -259,7 +259,7 @@ class Difference(ResponseModel):
 
 
 class EditPreview(ResponseModel):
-    """What an edit would do; `refused` says why it would not be taken."""
+    """Preview of an edit; `refused` says why it would not be taken."""
 
     before: dict[str, Any]
     after: dict[str, Any] | None
@@ -268,7 +268,7 @@ class EditPreview(ResponseModel):
 
 
 class Revision(ResponseModel):
-    """What a letter was before an edit."""
+    """Content of a letter before an edit."""
 
     number: int
     updated_at: str
@@ -278,7 +278,7 @@ class Revision(ResponseModel):
 
 
 class RequeueRequest(RequestModel):
-    """How a letter is sent back."""
+    """Options of a requeue."""
 
     max_retries: Count | None = None
     priority_boost: Count | None = None
@@ -295,7 +295,7 @@ class RequeueResult(ResponseModel):
 
 
 class RetryResult(ResponseModel):
-    """How the run went."""
+    """Result of the run."""
 
     success: bool
     error: str | None = None
@@ -326,13 +326,13 @@ class ClearRequest(RequestModel):
 
 
 class ClearResult(ResponseModel):
-    """How many letters were deleted."""
+    """Number of deleted letters."""
 
     cleared: int
 
 
 class Deleted(ResponseModel):
-    """What was deleted of one task, and the partitions of the archive that could not be looked into."""
+    """Numbers of everything deleted of one task, and the partitions of the archive that could not be searched."""
 
     letters: int
     former: int
@@ -342,7 +342,7 @@ class Deleted(ResponseModel):
 
 
 class ImportSummary(ResponseModel):
-    """What became of each letter: `new`, `same`, `joined`, `succeeded`, or why it was refused."""
+    """Outcome for each letter: `new`, `same`, `joined`, `succeeded`, or why it was refused."""
 
     taken: dict[str, str]
     refused: dict[str, str]
@@ -352,7 +352,7 @@ class ImportSummary(ResponseModel):
 
 
 class Filter(RequestModel):
-    """Which letters are meant: those for which all of these hold. A list of values means any of them."""
+    """Conditions on letters, all of which hold. A list of values means any of them."""
 
     q: Annotated[StrictStr, Field(max_length=LONGEST_TEXT)] | None = Field(
         default=None,
@@ -388,7 +388,7 @@ class Filter(RequestModel):
 
 
 class LetterQuery(Filter, PageQuery):
-    """Which letters, how many, from where, and in which order."""
+    """Conditions on letters, with the size, place and order of a page."""
 
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"

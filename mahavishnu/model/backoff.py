@@ -1,4 +1,4 @@
-"""How long to wait before a retry: pure formulas, and a registry for a user's own."""
+"""Waits before retries: pure formulas, and a registry for a user's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FailedRetry:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How long to wait. `warning` is set where the policy could not be followed."""
+    """A wait. `warning` is set where the policy could not be followed."""
 
     duration: timedelta | None  # None: no automatic retry
     warning: str | None = None
@@ -117,14 +117,14 @@ class BackoffRegistry:
         return [*RetryPolicy, *(CUSTOM + name for name in sorted(self.custom))]
 
     def problem_with(self, policy: str) -> str | None:
-        """Why the policy cannot be followed; None if it can."""
+        """Return why the policy cannot be followed; None if it can."""
         custom = policy.startswith(CUSTOM) and policy.removeprefix(CUSTOM) in self.custom
         if custom or policy == RetryPolicy.NEVER or policy in BUILT_IN:
             return None
         return f"no backoff {policy!r} is registered; exponential is used"
 
     def delay_for(self, policy: str, failed: FailedRetry) -> Delay:
-        """How long to wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
+        """Return the wait under `policy`. Never raises: where the policy cannot be followed, `warning` says so."""
         delay = self._exact(policy, failed)
         if self.random is None or delay.duration is None:
             return delay
@@ -142,9 +142,8 @@ class BackoffRegistry:
         except ENDS:
             raise
         except BaseException as problem:  # a user's function may raise anything; the letter must get its date
-            return Delay(
-                exponential(failed), f"backoff {policy!r} gave no usable delay ({problem}); exponential is used"
-            )
+            why = f"backoff {policy!r} gave no usable delay ({problem}); exponential is used"
+            return Delay(exponential(failed), why)
 
 
 def _limit_delay(delay: timedelta | float) -> timedelta:

@@ -83,7 +83,7 @@ def instant(value: datetime) -> datetime:
 
 
 def read_instant(given: object, name: str) -> datetime | None:
-    """The same for a limit that somebody may give. Raises InvalidInput for anything else than a datetime, by its name.
+    """Return an optional limit as an `instant`. Raises InvalidInput, with its name, for anything else than a datetime.
 
     >>> read_instant(None, "since")
     """

@@ -29,7 +29,7 @@ def require_days(value: object, name: str, more: str = "") -> int:
 
 
 def require_wait(wait: Any) -> timedelta:
-    """`retry_in` as somebody asks for it: how long work is to wait at least. Raises InvalidInput.
+    """Return `retry_in`, the least wait of work. Raises InvalidInput.
 
     >>> require_wait(90), require_wait(timedelta(minutes=1))
     (datetime.timedelta(seconds=90), datetime.timedelta(seconds=60))

@@ -50,7 +50,7 @@ ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def is_end(error: BaseException) -> bool:
-    """Whether it ends the process or a generator, alone or in a group."""
+    """Return True for an error that ends the process or a generator, alone or in a group."""
     return isinstance(error, ENDS) or (isinstance(error, BaseExceptionGroup) and error.subgroup(ENDS) is not None)
 
 
@@ -162,9 +162,6 @@ class InvalidOption(InvalidInput):
     """A queue cannot have this option; nothing was changed."""
 
 
-InvalidOptionError = InvalidOption
-
-
 class NoSuchQueue(MahavishnuError, LookupError):
     """No queue with this name is defined."""
 
@@ -259,7 +256,7 @@ class NoSuchGroup(MahavishnuError, LookupError):
 
 
 class InsideEventLoop(MahavishnuError, RuntimeError):
-    """What waits for its end was called in the thread of a running event loop, which it would hold up."""
+    """A blocking call was made in the thread of a running event loop, which it would hold up."""
 
     def __init__(self, name: str) -> None:
         called, method = (f"app.sync.{name}", f"app.{name}") if name else ("this", "the async method")
@@ -270,7 +267,7 @@ class InsideEventLoop(MahavishnuError, RuntimeError):
 
 
 class SyncTimeout(MahavishnuError, TimeoutError):
-    """What was called did not end in time and was cancelled. What it had stored by then is stored."""
+    """A call did not end in time and was cancelled. Anything it had stored by then is stored."""
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(f"{name} was cancelled after {seconds:g} s: look what it has stored before you repeat it")
@@ -278,7 +275,7 @@ class SyncTimeout(MahavishnuError, TimeoutError):
 
 
 def cannot(move: str) -> str:
-    """The words that say that a move is not possible.
+    """Return the words that say that a move is not possible.
 
     >>> cannot("archive"), cannot("give up")
     ('cannot archive it', 'cannot give it up')

@@ -1,4 +1,4 @@
-"""What happened: events for listeners, after the write; audit entries, before an act and completed after it."""
+"""Events for listeners, after the write; audit entries, before an act and completed after it; names of log lines."""
 
 from __future__ import annotations
 
@@ -61,8 +61,6 @@ class Event:
 Listener = Callable[[Event], object]
 
 
-# --- the audit: who did what
-
 MAX_CHANGES = 100  # in one entry
 MAX_VALUE_LENGTH = 1000  # characters of a changed value, as JSON
 MAX_VALUE_DEPTH = 100  # a value that is nested deeper is kept as text, as the entry adds levels of its own
@@ -78,7 +76,7 @@ _IGNORED_FIELDS = frozenset({"updated_at"})  # it changes with every act
 
 
 class AuditOutcome(StrEnum):
-    """What is known about the outcome of an act."""
+    """Known outcome of an act."""
 
     ASKED = "asked"  #: begun; if that is long ago, its outcome is unknown
     DONE = "done"
@@ -166,10 +164,8 @@ def _limit_value(value: Any) -> Any:
     return value if isinstance(value, str) or nesting_depth(text) <= MAX_VALUE_DEPTH else text
 
 
-# ----------------------------------------------------------------------------------------------------
-# The names of log lines that machines look for. A line without one has its module's name.
-
-# Besides these, each event of a queue (`EventName`) is a line under its own name.
+# Names of log lines that machines look for. Besides these, each event of a queue (`EventName`) is a line under its own
+# name; a line without one has its module's name.
 LOG_EVENTS: Final = {
     "capture.kept": "A failure is in the queue.",
     "capture.skipped": "A failure is not kept, because the strategy said so.",
@@ -190,7 +186,7 @@ LOG_EVENTS: Final = {
 
 
 def log_event(name: str, **fields: Any) -> dict[str, Any]:
-    """What a log call gets as `extra`: the event's name, and fields of its own. Never a payload.
+    """Return the `extra` of a log call: the event's name, and fields of its own. Never a payload.
 
     >>> log_event("store.lost")
     {'event': 'store.lost', 'fields': {}}
@@ -200,7 +196,7 @@ def log_event(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def letter_fields(letter: DeadLetter) -> dict[str, Any]:
-    """What a line says of a letter: names and numbers, nothing of its payload."""
+    """Return the fields of a letter for a log line: names and numbers, nothing of its payload."""
     return {
         "task_id": letter.task_id,
         "entry_id": letter.entry_id,
@@ -218,7 +214,7 @@ VOID = "(void)"  # the name of a record that stands for an event which was never
 
 
 class DeliveryMode(StrEnum):
-    """Where an event goes."""
+    """Destination of an event."""
 
     FAST = "fast"  #: to subscribers in this process, at once; a restart loses it
     DURABLE = "durable"  #: into the store, for consumers outside, in whatever process
@@ -265,11 +261,11 @@ class DomainEvent:
 
     @property
     def is_void(self) -> bool:
-        """Whether it stands for an event that was never stored: nobody is told of it."""
+        """True for the place of an event that was never stored: it is not delivered."""
         return self.name == VOID
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON for people and programs outside."""
+        """Return the event as JSON for people and programs outside."""
         return {
             "event_id": self.event_id,
             "name": self.name,

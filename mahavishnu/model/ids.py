@@ -109,9 +109,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def derived_entry_id(entry_id: str, target: str, made_at: datetime) -> str:
-    """The id of what becomes of an entry somewhere else: always the same one, so that who meets it twice knows it.
+    """Return the id of an entry's successor somewhere else: always the same one, so that a second meeting is known.
 
-    What comes of several entries has their order. Of an id that says no time, it sorts by `made_at`.
+    Successors of several entries have their order. Of an id that says no time, it sorts by `made_at`.
 
     >>> former = EntryIds()(datetime(2026, 1, 1, tzinfo=UTC))
     >>> made = derived_entry_id(former, "dead", datetime(2027, 1, 1, tzinfo=UTC))
@@ -126,7 +126,7 @@ def derived_entry_id(entry_id: str, target: str, made_at: datetime) -> str:
 
 
 def entry_instant(entry_id: str) -> datetime | None:
-    """When the entry id was made, about; None for an id of another form.
+    """Return when the entry id was made, about; None for an id of another form.
 
     >>> entry_instant(EntryIds()(datetime(2026, 1, 1, tzinfo=UTC))).year
     2026
@@ -139,7 +139,7 @@ def entry_instant(entry_id: str) -> datetime | None:
 
 
 def is_dated_by(entry_id: str, mark: str) -> bool:
-    """Whether the entry id was made by the clock with this mark.
+    """Return True if the entry id was made by the clock with this mark.
 
     >>> is_dated_by(new_entry_id(datetime(2026, 1, 1, tzinfo=UTC)), new_entry_id.mark)
     True
@@ -210,5 +210,5 @@ def derived_task_id(task_id: str, mark: str) -> str:
 
 
 def partition_of(key: str) -> int:
-    """Which of the 256 partitions a key falls into; workers that share an index each take some of them."""
+    """Return which of the 256 partitions a key falls into; workers that share an index each take some of them."""
     return zlib.crc32(key.encode()) % PARTITIONS

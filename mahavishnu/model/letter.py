@@ -149,12 +149,12 @@ class DeadLetter(_CachedText):
 
     @property
     def is_open(self) -> bool:
-        """Whether the case has not ended."""
+        """True if the case has not ended."""
         return self.resolution.status is ResolutionStatus.PENDING
 
     @property
     def is_deleted(self) -> bool:
-        """Whether this is a tombstone: what is left of a deleted letter, under its key, see `tombstones.delete`."""
+        """True for a tombstone: the rest of a deleted letter, under its key, see `tombstones.delete`."""
         return self.resolution.status is ResolutionStatus.DELETED
 
     @property
@@ -164,7 +164,7 @@ class DeadLetter(_CachedText):
 
     @property
     def captured_at(self) -> datetime:
-        """When its task was captured last, for this letter or merged into it. Failed retries do not count.
+        """Latest capture of its task, for this letter or merged into it. Failed retries do not count.
 
         As only a few failures are kept, this may go back after four failed retries, but never before `created_at`.
         """
@@ -176,7 +176,7 @@ class DeadLetter(_CachedText):
 
     @property
     def partition(self) -> int:
-        """Which partition its key falls into."""
+        """Number of the partition that its key falls into."""
         return partition_of(self.key)
 
     @property
@@ -184,7 +184,7 @@ class DeadLetter(_CachedText):
         return self.resolution.status
 
     def knows(self, entry_id: str) -> bool:
-        """Whether it is the letter with this entry id, or has absorbed it, or counts its failure."""
+        """Return True if it is the letter with this entry id, or has absorbed it, or counts its failure."""
         return entry_id == self.entry_id or entry_id in self.absorbed or entry_id in self.merged
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,25 +243,9 @@ _NAMES = frozenset(each.name for each in fields(DeadLetter))
 # The fields that runs and stores change. The others rarely change while the letter lives.
 VOLATILE_FIELDS = frozenset(
     {
-        "status",
-        "resolution",
-        "retry_count",
-        "total_attempts",
-        "due_at",
-        "lease",
-        "recoveries",
-        "last_retry_at",
-        "updated_at",
-        "requeue",
-        "runs",
-        "run_outcomes",
-        "settled",
-        "unfit",
-        "tallies",
-        "exhausted_at",
-        "completed_at",
-        "archived_at",
-        "version",
+        *("status", "resolution", "retry_count", "total_attempts", "due_at", "lease", "recoveries", "last_retry_at"),
+        *("updated_at", "requeue", "runs", "run_outcomes", "settled", "unfit", "tallies"),
+        *("exhausted_at", "completed_at", "archived_at", "version"),
     }
 )
 letter_draft = draft_copier(DeadLetter)
@@ -305,7 +289,7 @@ def as_dict(letter: DeadLetter) -> dict[str, Any]:
 
 
 def without_payload(letter: DeadLetter) -> dict[str, Any]:
-    """The same without `task` and `metadata`, for callers that insert their JSON texts unparsed."""
+    """Return the letter without `task` and `metadata`, for callers that insert their JSON texts unparsed."""
     return {
         **dict(zip(_PLAIN, _plain_values(letter), strict=True)),
         "repos": list(letter.repos),
@@ -350,7 +334,7 @@ class FailedTask(DeadLetter):
         updated_at: datetime | None = None,
         **more: Any,
     ) -> None:
-        """`more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
+        """Make a letter. `more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
         failed, payload = instant(failed_at), Json.of(task)
         more.setdefault("adapter", adapter_named_by(more.get("source", WORKFLOW_SOURCE), payload))
         super().__init__(
@@ -399,5 +383,5 @@ def _moment(text: Any) -> datetime:
 
 
 def is_item(letter: DeadLetter) -> bool:
-    """Whether the letter is an item of a named queue."""
+    """Return True for an item of a named queue."""
     return has_items(letter.namespace, letter.queue)

@@ -30,7 +30,7 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class DeadLetterStatus(StrEnum):
-    """What the state machine is doing with the letter."""
+    """Status of a letter in the state machine."""
 
     PENDING = "pending"  #: waits for its next run, or for a person if `due_at` is empty
     RETRYING = "retrying"  #: somebody holds a lease on it
@@ -40,7 +40,7 @@ class DeadLetterStatus(StrEnum):
 
 
 class ResolutionStatus(StrEnum):
-    """How the case of a letter ended."""
+    """End of the case of a letter."""
 
     PENDING = "pending"  #: it has not ended
     REQUEUED = "requeued"  #: the work ran again, or went back to where it came from
@@ -64,7 +64,7 @@ class RequeueOutcome(StrEnum):
 
 
 class RetryPolicy(StrEnum):
-    """How long to wait before the next retry; `custom:<name>` texts name a registered function."""
+    """Rule for the wait before the next retry; `custom:<name>` texts name a registered function."""
 
     NEVER = "never"
     LINEAR = "linear"
@@ -73,7 +73,7 @@ class RetryPolicy(StrEnum):
 
 
 class ErrorCategory(StrEnum):
-    """What kind of failure it was."""
+    """Category of a failure."""
 
     TRANSIENT = "transient"
     NETWORK = "network"
@@ -84,7 +84,7 @@ class ErrorCategory(StrEnum):
 
 
 class DlqReason(StrEnum):
-    """Why the letter was written."""
+    """Reason why the letter was written."""
 
     WORKFLOW_FAILED = "workflow_failed"
     STALENESS_TIMEOUT = "staleness_timeout"
@@ -101,7 +101,7 @@ class DlqReason(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """What kind of work failed."""
+    """Kind of work that failed."""
 
     WORKFLOW = "workflow"
     TASK = "task"
@@ -146,7 +146,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How the case ended, when, by whom and why."""
+    """End of the case: status, time, person and reason."""
 
     status: ResolutionStatus = ResolutionStatus.PENDING
     at: datetime | None = None
@@ -168,7 +168,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the work came from."""
+    """Origin of the work."""
 
     kind: SourceKind = SourceKind.WORKFLOW
     queue: str | None = None
@@ -183,7 +183,7 @@ WORKFLOW_SOURCE = Source()
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """Why the letter has its category: the reason, and the plugin that gave it."""
+    """Reason of the letter's category, and the plugin that gave it."""
 
     reason: str | None = None
     author: str | None = None
@@ -191,7 +191,7 @@ class RecordedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class LatestVerdict:
-    """What is said about a letter's latest failure: why it has its category, its tags, its group, the retry policy.
+    """Verdict on a letter's latest failure: the reason of its category, its tags, its group, the retry policy.
 
     The letter keeps a fingerprint or policy of None. `by_verdict` False: a caller chose the policy.
     """
@@ -205,7 +205,7 @@ class LatestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What a letter and the generations before it add to the lifetime statistics.
+    """Numbers that a letter and the generations before it add to the lifetime statistics.
 
     They change in the same write as the move that they count, so that sums over the letters cannot drift, even if a
     process is killed. A letter is closed by exactly one of success, requeue, permanent failure, manual resolution,
@@ -230,7 +230,7 @@ class Tallies:
 
     @property
     def closings(self) -> int:
-        """How often a case was closed."""
+        """Number of times that a case was closed."""
         ended = self.retry_success + self.requeued + self.permanently_failed + self.manually_resolved
         return ended + self.cancelled + self.archived + self.cleared + self.moved
 
@@ -247,7 +247,7 @@ class Tallies:
         return Tallies(*map(add, _all_of(self), _all_of(other)))
 
     def negate(self) -> Tallies:
-        """What takes these off when both are combined."""
+        """Return the numbers that take these off when both are combined."""
         return Tallies(*map(neg, _all_of(self)))
 
 
@@ -256,11 +256,11 @@ _all_of = attrgetter(*(tally.name for tally in fields(Tallies)))
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a letter had counted of itself when its case had ended: its numbers are in a sum now, and it has none left.
+    """Numbers that a letter had counted of itself when its case had ended: they are in a sum now, and it has none left.
 
     A letter that is opened again counts on from there. `mark` says which sum took the numbers, and of which state of
-    the letter, so that whoever finds that sum half done can tell. `group` is the fingerprint under which the letter
-    counts in the total of its group; empty for none. See `mahavishnu.model.tombstones`.
+    the letter, to tell a sum that is half done. `group` is the fingerprint under which the letter counts in the total
+    of its group; empty for none. See `mahavishnu.model.tombstones`.
     """
 
     mark: str
@@ -274,7 +274,9 @@ class Counted:
 
 
 def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
-    """A function that copies a `kind` into a draft. The caller changes the draft and sets its `__class__` to `kind`."""
+    """Return a function that copies a `kind` into a draft. The caller changes the draft and sets its `__class__` to
+    `kind`.
+    """
     lines = [f"draft.{each.name} = record.{each.name}" for each in fields(kind)]
     lines = ["draft = Draft()", *lines, "return draft"]
     copied: Callable[[Any], Any] = compile_function("record", lines, {"Draft": _draft_of(kind)})
@@ -282,7 +284,7 @@ def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
 
 
 def fast_constructor(kind: type[T]) -> type[T]:
-    """A function that constructs a `kind` from keywords, four times as fast as `kind` does.
+    """Return a function that constructs a `kind` from keywords, four times as fast as `kind` does.
 
     It neither calls `__post_init__` nor default factories.
     """

@@ -67,7 +67,7 @@ _NEVER, _DEAD_ELSEWHERE = RetryPolicy.NEVER, DlqReason.QUEUE_ITEM_DEAD  # once: 
 
 
 class Move(StrEnum):
-    """What can happen to a letter that exists."""
+    """Event in the life of a letter."""
 
     CLAIM = "claim"
     RENEW = "renew"
@@ -211,18 +211,17 @@ def merge(
 
 
 def verdict_of(letter: DeadLetter) -> LatestVerdict:
-    """What was said about the letter's failure, for the open letter that takes the failure in."""
+    """Return the verdict on the letter's failure, for the open letter that takes the failure in."""
     return LatestVerdict(
         letter.verdict, letter.tags, letter.fingerprint, str(letter.retry_policy), letter.policy_by_verdict
     )
 
 
 def with_verdict_of(letter: DeadLetter, other: DeadLetter, now: datetime) -> DeadLetter:
-    """The letter with what was said about the latest failure of another one, which becomes its own latest."""
+    """Return the letter with the verdict on the latest failure of another one, which becomes its own latest."""
     failure = other.failures[-1]
-    return _reschedule(
-        letter, _with_verdict(letter, failure, verdict_of(other)), failure, instant(now), backoff.DEFAULT
-    )
+    judged = _with_verdict(letter, failure, verdict_of(other))
+    return _reschedule(letter, judged, failure, instant(now), backoff.DEFAULT)
 
 
 def next_generation(former: DeadLetter, fresh: DeadLetter) -> tuple[FormerLetter, DeadLetter]:
@@ -317,21 +316,20 @@ def recover(
 
 
 def is_running(letter: DeadLetter, now: datetime) -> bool:
-    """Whether a run owns the letter: its lease has not ended. A run whose lease ended is taken for dead."""
+    """Return True if a run owns the letter: its lease has not ended. A run whose lease ended is taken for dead."""
     return letter.lease is not None and letter.due_at is not None and letter.due_at > now
 
 
 def retries_itself(letter: DeadLetter) -> bool:
-    """Whether it is run without anybody asking: what died in another queue never is, whatever its policy."""
+    """Return True if it is retried automatically: a letter that died in another queue never is, whatever its policy."""
     return letter.retry_policy != _NEVER and letter.reason != _DEAD_ELSEWHERE
 
 
 def renew(letter: DeadLetter, *, token: str, until: datetime, now: datetime) -> DeadLetter:
     """Extend the lease of a run that goes on."""
     lease, until = _require_lease(letter, Move.RENEW, token), instant(until)
-    return change_letter(
-        letter, now, due_at=until, lease=replace(lease, seconds=(until - instant(now)).total_seconds())
-    )
+    renewed = replace(lease, seconds=(until - instant(now)).total_seconds())
+    return change_letter(letter, now, due_at=until, lease=renewed)
 
 
 def release(
@@ -636,8 +634,6 @@ def violations(letter: DeadLetter) -> list[str]:
 
 
 _moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
-
-
 _ENDINGS = {
     ResolutionStatus.REQUEUED: "its rerun succeeded",
     ResolutionStatus.MANUALLY_RESOLVED: "resolved otherwise",
@@ -649,9 +645,9 @@ _ENDINGS = {
 
 
 def describe_ending(letter: DeadLetter) -> str:
-    """How the case of a closed letter ended, in words that follow "it is".
+    """Describe the end of a closed letter's case in words that follow "it is".
 
-    The same words for all that ended so: counts are by them.
+    The words are equal for all that ended so: counts are by them.
     """
     return f"{letter.status}, {_ENDINGS[letter.resolution.status]}"
 
@@ -747,7 +743,7 @@ def _with_failure(
 
 
 def _with_verdict(letter: DeadLetter, failure: Failure, verdict: LatestVerdict | None) -> DeadLetter:
-    """The letter with what is said about its latest failure."""
+    """Return the letter with the verdict on its latest failure."""
     changes: dict[str, Any] = {"error_category": failure.category or letter.error_category}
     if verdict is not None:
         changes |= {"verdict": verdict.recorded, "tags": verdict.tags}
@@ -794,7 +790,7 @@ def _use_up_retry(
 
 
 def exhaust_letter(letter: DeadLetter, now: datetime) -> DeadLetter:
-    """The letter when nothing is tried any more by itself."""
+    """Return the letter without any further automatic retry."""
     tallies = letter.tallies.plus("exhausted")
     return evolve(letter, status=EXHAUSTED, due_at=None, exhausted_at=now, tallies=tallies)
 
@@ -816,7 +812,7 @@ def close_case(
     by: str | None = None,
     notes: str | None = None,
 ) -> DeadLetter:
-    """The letter when its case has ended in this way; what was under way for it is over."""
+    """Return the letter after its case has ended in this way; everything in progress for it is over."""
     now = instant(now)
     letter = _close_requeue(letter, RequeueOutcome.ABANDONED)
     moment = {COMPLETED: "completed_at", ARCHIVED: "archived_at", EXHAUSTED: "exhausted_at"}[status]

@@ -1,4 +1,4 @@
-"""Namespaces: which letters belong to which app, where several apps share a store.
+"""Namespaces: the letters of each app, where several apps share a store.
 
 A queue sees its own namespace. A query that names another one means that; one that names `*` means all of them.
 """
@@ -15,6 +15,8 @@ from mahavishnu.model.query import Condition, Is, Missing, Not, Query
 
 ALL_NAMESPACES = "*"
 LONGEST_NAMESPACE = 200  # characters: keys that begin with it have to fit into every store
+_NAMING_ITEMS = ("reason", "task_id", "entry_id")
+_FAILED = Not(Is("reason", (DlqReason.QUEUED,)))
 
 
 def require_namespace(name: Any) -> str:
@@ -63,10 +65,10 @@ def within_namespace(query: Query, own: str) -> Query:
 
 
 def without_waiting_items(query: Query, own: str) -> Query:
-    """The query as a view of letters means it: over all namespaces, what waits in a named queue or was done is none.
+    """Return the query as a view of letters means it: over all namespaces, without waiting or finished items of queues.
 
-    Items are letters of namespaces of their own. One that is dead needs somebody, as letters do; any other one has not
-    failed. Who names a reason, a task or an entry means items, too.
+    Items are letters of namespaces of their own. A dead one needs attention, as letters do; any other one has not
+    failed. A query by reason, task or entry means items, too.
 
     >>> without_waiting_items(Query(), "eu").where, len(without_waiting_items(Query(), "*").where)
     ((), 1)
@@ -76,10 +78,6 @@ def without_waiting_items(query: Query, own: str) -> Query:
     if not is_everywhere or any(isinstance(each, Is) and each.field in _NAMING_ITEMS for each in query.where):
         return query
     return replace(query, where=(*query.where, _FAILED))
-
-
-_NAMING_ITEMS = ("reason", "task_id", "entry_id")
-_FAILED = Not(Is("reason", (DlqReason.QUEUED,)))
 
 
 def own_records(query: Query, own: str) -> Query:

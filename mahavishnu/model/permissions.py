@@ -1,7 +1,7 @@
-"""Who may do what to which letters: permissions for verbs, and a scope of namespaces, queues and adapters.
+"""Permissions for verbs, and a scope of namespaces, queues and adapters.
 
-A *principal* is somebody with a name, permissions and a scope. What is outside of the scope does not exist for them;
-what they may not do inside of it is refused, and that is written down.
+A *principal* is a person or program with a name, permissions and a scope. Records outside of the scope do not exist for
+them; a forbidden act inside of it is refused, and that is written down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mahavishnu.model.query import AnyOf, At, Condition, Is, Missing, Not, Query
 
 
 class Permission(StrEnum):
-    """What somebody may do."""
+    """Permission of a principal."""
 
     VIEW = "view"  #: see letters, groups, runs and numbers
     VIEW_PAYLOAD = "view-payload"  #: see what was to be done and with what, too
@@ -39,21 +39,15 @@ ROLE_PERMISSIONS: Mapping[str, frozenset[Permission]] = {
 }
 # What an act that the audit records needs. One that is missing here needs all that an admin has.
 ACT_PERMISSIONS: Mapping[str, Permission] = {
-    **dict.fromkeys(
-        ("redrive", "resurrect", "requeue", "retry", "queue.item.retry", "queue.redrive"), Permission.RETRY
-    ),
+    **dict.fromkeys(("redrive", "resurrect", "requeue", "retry", "queue.item.retry"), Permission.RETRY),
+    **dict.fromkeys(("queue.redrive", "queue.lease", "claim"), Permission.RETRY),
     **dict.fromkeys(("run.pause", "run.resume", "run.cancel", "run.halt", "run.done"), Permission.RETRY),
     **dict.fromkeys(("login", "logout", "find unreadable"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
-    **dict.fromkeys(("queue.lease", "claim"), Permission.RETRY),
-    **dict.fromkeys(("queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
-    **dict.fromkeys(
-        ("enqueue", "import", "group.update", "group.release", "task.move", "detect stale tasks"), Permission.EDIT
-    ),
-    **dict.fromkeys(
-        ("queue.create", "queue.update", "archive.run", "archive.restore", "archive.export"), Permission.EDIT
-    ),
+    **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
+    **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
+    **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),
     **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
     **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
@@ -61,17 +55,8 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
 }
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
-    {
-        "import",
-        "clear",
-        "archive.export",
-        "detect stale tasks",
-        "archive.run",
-        "archive.detach",
-        "archive.attach",
-        "archive.drop",
-    }
-    | {"queue.create", "work", "encrypt", "events.read", "archive.read_task", "group.release"}
+    {"import", "clear", "archive.export", "detect stale tasks", "archive.run", "archive.detach", "archive.attach"}
+    | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "archive.read_task", "group.release"}
 )
 # Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})
@@ -83,7 +68,7 @@ HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which records somebody sees: those of these namespaces, queues and adapters; None: of all of them.
+    """Records that a principal sees: those of these namespaces, queues and adapters; None: of all of them.
 
     >>> billing = Scope(adapters=frozenset({"billing"}))
     >>> billing.covers("default", "default", "billing"), billing.covers("default", "default", "orders")
@@ -96,21 +81,21 @@ class Scope:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is outside of it."""
+        """True if nothing is outside of it."""
         return self.namespaces is self.queues is self.adapters is None
 
     def covers_namespace(self, namespace: str) -> bool:
-        """Whether something in this namespace is inside; `eu` has the items of its queues in `eu@<queue>`."""
+        """Return True if something in this namespace is inside; `eu` has the items of its queues in `eu@<queue>`."""
         return self.namespaces is None or not self.namespaces.isdisjoint((namespace, namespace.partition("@")[0]))
 
     def covers_whole(self, namespace: str) -> bool:
-        """Whether all of this namespace is inside; that of a queue's items is inside with that queue."""
+        """Return True if all of this namespace is inside; that of a queue's items is inside with that queue."""
         queue = namespace.partition("@")[2]
         in_queues = self.queues is None or queue in self.queues
         return self.covers_namespace(namespace) and in_queues and self.adapters is None
 
     def covers(self, namespace: str, queue: str | None, adapter: str | None) -> bool:
-        """Whether a record with these is inside."""
+        """Return True if a record with these is inside."""
         return (
             self.covers_namespace(namespace)
             and (self.queues is None or queue in self.queues)
@@ -118,7 +103,7 @@ class Scope:
         )
 
     def covers_record(self, record: Any) -> bool:
-        """Whether a record is inside, as far as it says where it belongs."""
+        """Return True if a record is inside, as far as it says where it belongs."""
         namespace = getattr(record, "namespace", DEFAULT_NAMESPACE) or DEFAULT_NAMESPACE
         return (
             self.covers_namespace(namespace)
@@ -127,7 +112,7 @@ class Scope:
         )
 
     def restrict(self, query: Query, fields: Collection[str], *, default_is_none: bool = False) -> Query:
-        """The query for what of its records is inside, as far as they have these searchable fields."""
+        """Restrict the query to records inside, as far as they have these searchable fields."""
         more: list[Condition] = []
         if self.namespaces is not None and "namespace" in fields:
             named = named_namespaces(query)
@@ -144,9 +129,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who acts: a name, what they may do, and what they see. `role` is what the audit calls it.
+    """Person or program that acts: a name, permissions and a scope. `role` is what the audit calls it.
 
-    Who may not view sees nothing, so there is nothing that they could act on.
+    Without the permission to view it sees nothing, so there is nothing that it could act on.
     """
 
     name: str
@@ -160,7 +145,7 @@ class Principal:
 
     @classmethod
     def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:
-        """Somebody with all permissions of `viewer`, `operator` or `admin`.
+        """Return a principal with all permissions of `viewer`, `operator` or `admin`.
 
         >>> Principal.of_role("ann", "operator").why_not("clear")
         'needs the permission delete, and ann has edit, retry, view, view-payload'
@@ -169,21 +154,17 @@ class Principal:
 
     @property
     def sees_payloads(self) -> bool:
-        """Whether tasks and metadata are shown to them."""
+        """True if tasks and metadata are shown to them."""
         return Permission.VIEW_PAYLOAD in self.permissions
 
     def place_of(self, namespace: str) -> str:
-        """The namespace that an act in this one is written down in: of all of them (`*`), one that is inside."""
+        """Return the namespace in which the audit writes down an act in this one: of all (`*`), one that is inside."""
         if namespace != ALL_NAMESPACES:
             return namespace
-        return (
-            DEFAULT_NAMESPACE
-            if self.scope.namespaces is None
-            else min(self.scope.namespaces, default=DEFAULT_NAMESPACE)
-        )
+        return min(self.scope.namespaces or (), default=DEFAULT_NAMESPACE)
 
     def why_not(self, act: str, namespace: str | None = None) -> str | None:
-        """Why they may not do something in a namespace, as the audit calls it; None if they may."""
+        """Return why they may not do something in a namespace, as the audit calls it; None if they may."""
         needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
         if missing := (needed | {Permission.VIEW}) - self.permissions:
             has = ", ".join(sorted(self.permissions)) or "none"
@@ -200,7 +181,7 @@ class Principal:
 
 
 def acts_of_run(verb: str, has_patch: bool) -> Iterable[str]:
-    """The acts that a bulk run of this verb is: who starts it may do each of them.
+    """Return the acts of a bulk run of this verb: its starter may do each of them.
 
     >>> list(acts_of_run("redrive", True))
     ['redrive', 'edit']
@@ -209,12 +190,12 @@ def acts_of_run(verb: str, has_patch: bool) -> Iterable[str]:
 
 
 def without_payload_of(letter: DeadLetter) -> DeadLetter:
-    """The letter as who may not see payloads sees it; it must not be written."""
+    """Return the letter as shown to principals who may not see payloads; it must not be written."""
     return evolve(letter, payload=HIDDEN, payload_types=EMPTY, labels=EMPTY, captured_task=None)
 
 
 def without_payload_search(query: Query) -> Query:
-    """The query for who may not see payloads: it finds nothing by what is in them. Raises PermissionDenied.
+    """Return the query for principals who may not see payloads. Raises PermissionDenied.
 
     >>> without_payload_search(Query((Is("more_words", ("card",)),))).where
     (Is(field='words', values=('card',)),)

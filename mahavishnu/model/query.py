@@ -1,4 +1,4 @@
-"""One value that says which records are meant: for lists, bulk verbs, statistics and claiming alike."""
+"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike; also as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter_parts import (
-    NO_ADAPTER,
-    RESOLUTIONS,
-    DeadLetterStatus,
-    DlqReason,
-    ErrorCategory,
-)
+from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, DlqReason, ErrorCategory
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_TEXT = 4000  # characters of a query that is written as text
@@ -34,6 +28,7 @@ _PARTS = "ask for them in parts"
 _LISTED = frozenset({"repos", "runs", "depends_on", "absorbed", "words", "more_words", "tags"})
 _WORD = re.compile(r"\w+")
 _ASCII = bytes(map(ord, (chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128)))) + bytes(128)
+_BOUNDS = ("at_least", "below", "at_most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +108,7 @@ class Query:
 
 
 def words(*texts: str | None) -> tuple[str, ...]:
-    """The distinct words of the texts, lower case: what a text search compares in every store.
+    """Return the distinct words of the texts, lower case, which a text search compares in every store.
 
     >>> words("Connection reset by api.example", "reset!")
     ('connection', 'reset', 'by', 'api', 'example')
@@ -143,7 +138,8 @@ SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
 
 
 def claim_order(lookup: int) -> tuple[Sort, ...]:
-    """In which order the n-th look finds due letters: the most urgent first; every fourth time the longest due.
+    """Return the order in which the n-th look finds due letters: the most urgent first; every fourth time the longest
+    due.
 
     So a letter of low priority is reached, however many urgent ones there are.
     """
@@ -176,7 +172,7 @@ def letter_query(
     sort: tuple[Sort, ...] = NEWEST_FIRST,
     limit: int = 500,
 ) -> Query:
-    """A query over letters, by the names that users know.
+    """Make a query over letters, by the names that users know.
 
     Times are `(from, before)` pairs, either may be None. `due`: anyone may pick it up at that instant. `text` asks for
     all of its words in the errors, their types, the task id and the payload; `metadata` maps dotted paths to values.
@@ -273,10 +269,7 @@ def filter_query(filters: Mapping[str, Any]) -> Query:
         raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
 
 
-# ----------------------------------------------------------------------------------------------------
-# A query as plain JSON values, and back: for what is kept, and for what comes from outside.
-
-_BOUNDS = ("at_least", "below", "at_most")
+# --------------------------------------------------------------------------------------- queries as JSON, and back
 
 
 def query_to_json(query: Query) -> dict[str, Any]:
@@ -316,12 +309,8 @@ def _condition_to_json(condition: Condition, depth: int) -> dict[str, Any]:
             return {"missing": {"field": field}}
         case Between():
             bounds = {name: value for name in _BOUNDS if (value := getattr(condition, name)) is not None}
-            return {
-                "between": {
-                    "field": condition.field,
-                    **{name: _scalar_to_json(value) for name, value in bounds.items()},
-                }
-            }
+            limits = {name: _scalar_to_json(value) for name, value in bounds.items()}
+            return {"between": {"field": condition.field, **limits}}
         case At(field, path, value):
             return {"at": {"field": field, "path": path, "value": _scalar_to_json(value)}}
         case Not(inner):

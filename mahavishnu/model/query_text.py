@@ -1,6 +1,6 @@
 """Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
 
-`mahavishnu.model.query_text` has the names, `mahavishnu.search.spelling` writes a query as text again.
+`mahavishnu.search.spelling` writes a query as text again.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ from mahavishnu.model.query import (
     words,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# The names that queries written as text know: one table for HTTP, the command line, pages and completion.
+# ------------------------------ the names of queries: one table for HTTP, the command line, pages and completion
 
 _SET, _NUMBER, _MOMENT = "set", "number", "moment"
 OPEN, CLOSED = "open", "closed"
@@ -149,7 +148,7 @@ def values_of(name: QueryName) -> tuple[str, ...]:
 
 
 def near_names(given: str, known: Iterable[str]) -> tuple[str, ...]:
-    """What may have been meant, the nearest first.
+    """Return the names that may have been meant, the nearest first.
 
     >>> near_names("statsu", BY_NAME)
     ('status',)
@@ -157,8 +156,7 @@ def near_names(given: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(given.lower(), list(known), 3, 0.7))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Lengths of time and instants as queries write them: `2h`, `now-30m`, `2026-01-31`, `2026-01-31T12:00`.
+# ------------------------------------------- times of queries: `2h`, `now-30m`, `2026-01-31`, `2026-01-31T12:00`
 
 RESOLUTION = timedelta(milliseconds=1)  # of the instants that stores keep
 _DAY = timedelta(days=1)
@@ -191,7 +189,7 @@ def shift(moment: datetime, by: timedelta) -> datetime:
 
 
 def parse_span(text: str, now: datetime, *, ahead: bool = False) -> tuple[datetime, datetime]:
-    """When what the text names begins, and when it has ended: a day, or one instant. Raises InvalidInput.
+    """Return the beginning and the end of the named time: a day, or one instant. Raises InvalidInput.
 
     `ahead`: a length of time alone is taken for so long from now.
 
@@ -218,11 +216,11 @@ def parse_span(text: str, now: datetime, *, ahead: bool = False) -> tuple[dateti
 
 
 def is_day(first: datetime, end: datetime) -> bool:
-    """Whether from the one instant to the other is one whole day of UTC."""
+    """Return True if the two instants are one whole day of UTC apart, from its beginning to its end."""
     return end - first == _DAY and first.astimezone(UTC).time() == time.min
 
 
-# ----------------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------------- reading a query
 
 TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
@@ -297,7 +295,7 @@ class _Reader:
         return (_any_of(alternatives),)
 
     def _alternatives(self) -> list[list[Condition]]:
-        """What stands between `or`, up to the end or a closing parenthesis."""
+        """Read alternatives between `or`, up to the end or a closing parenthesis."""
         found: list[list[Condition]] = [[]]
         while True:
             self._skip_space()
@@ -557,7 +555,7 @@ def unquote(text: str) -> str:
 
 
 def has_word(word: str) -> Condition:
-    """Whether a text search finds a letter by this word."""
+    """Return True if a text search finds a letter by this word."""
     return AnyOf((Is("words", (word,)), Is("more_words", (word,))))
 
 

@@ -12,21 +12,15 @@ from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, Reque
 from mahavishnu.model.tombstones import is_folded
 from mahavishnu.model.work import with_more_work
 
-_EDITED = (
-    "payload",
-    "payload_types",
-    "labels",
-    "depends_on",
-    "retry_policy",
-    "policy_by_verdict",
-    "priority",
-    "adapter",
-)  # what a person may have changed
+_EDITED = (  # what a person may have changed
+    *("payload", "payload_types", "labels", "depends_on"),
+    *("retry_policy", "policy_by_verdict", "priority", "adapter"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What to write, in this order: `former` to history, then `live` over the letter in the shared store."""
+    """Records to write, in this order: `former` to history, then `live` over the letter in the shared store."""
 
     live: DeadLetter | None = None
     former: FormerLetter | None = None
@@ -45,9 +39,8 @@ def reconcile_letters(
     A run is waited for until its lease ends and no longer: as one letter hides the other, nobody else may be able to
     recover it.
     """
-    if theirs.knows(ours.entry_id) and not (
-        theirs.is_deleted and (even_deleted or _is_later_than_deletion(theirs, ours))
-    ):
+    revives = theirs.is_deleted and (even_deleted or _is_later_than_deletion(theirs, ours))
+    if theirs.knows(ours.entry_id) and not revives:
         # Ours was sent before, by a process that died before it removed the copy. Nobody can have changed ours since.
         return Reconciliation()
     if is_folded(theirs):
@@ -64,21 +57,20 @@ def reconcile_letters(
         return Reconciliation(live, None if theirs.is_deleted else former)
     if not ours.is_open:
         return Reconciliation(_absorb(theirs, ours, ours.generation), FormerLetter.of(ours))
-    if not _was_changed_by_people(ours):
+    if not (ours.revision or ours.requeue):  # no person edited or requeued it in the local store
         return Reconciliation(live=_merge_open_letters(theirs, ours, now))
     if lifecycle.is_running(theirs, now):
         return Reconciliation(wait=True)  # a run ends with the payload that it began with
     # A late run must not close the letter: people changed it after that run had begun.
-    return Reconciliation(
-        live=_with_changes_of_people(_merge_open_letters(lifecycle.recover(theirs, now=now), ours, now), ours)
-    )
+    merged = _merge_open_letters(lifecycle.recover(theirs, now=now), ours, now)
+    return Reconciliation(live=_with_changes_of_people(merged, ours))
 
 
 def visible_letter(theirs: DeadLetter, ours: DeadLetter, certain: bool) -> DeadLetter:
-    """Which of the two is shown until they are reconciled; `certain`: ours is no copy of what may be theirs by now.
+    """Return the letter to show until both are reconciled; `certain`: ours is no copy of what may be theirs by now.
 
-    Ours is if theirs is a tombstone that does not drop it, or if ours has a lease and theirs, another one, has none. A
-    certain one is unless only theirs has a lease: the outcome of that run has to find its letter.
+    Ours is shown if theirs is a tombstone that does not drop it, or if ours has a lease and theirs, another one, has
+    none. A certain one is shown unless only theirs has a lease: the outcome of that run has to find its letter.
     """
     if certain:
         return theirs if theirs.lease is not None and ours.lease is None else ours
@@ -88,7 +80,7 @@ def visible_letter(theirs: DeadLetter, ours: DeadLetter, certain: bool) -> DeadL
 
 
 def _is_later_than_deletion(tombstone: DeadLetter, ours: DeadLetter) -> bool:
-    """Whether `ours`, which the tombstone knows, has changed since the state that was deleted.
+    """Return True if `ours`, which the tombstone knows, has changed since the state that was deleted.
 
     One that has never changed has not, whatever the clocks say: the tombstone knows its only state.
     """
@@ -118,11 +110,6 @@ def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLette
         tallies=theirs.tallies.combine(ours.tallies),
         updated_at=theirs.updated_at if theirs.is_deleted else updated_at,
     )
-
-
-def _was_changed_by_people(ours: DeadLetter) -> bool:
-    """Whether a person edited or requeued it in the local store."""
-    return bool(ours.revision or ours.requeue)
 
 
 def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:

@@ -1,14 +1,14 @@
-"""How the numbers of letters that have ended go into sums: those of tombstones, so that these can be removed, into the
-sums of a day, and those of closed letters, so that nobody has to go through them, into the sums of a month.
+"""Numbers of ended letters go into sums: those of tombstones, so that these can be removed, into the sums of a day,
+and those of closed letters, so that no count has to go through them, into the sums of a month.
 
 First the day lists them. Then each is folded by compare-and-set: from that write on its numbers count in the day and no
-longer in itself. Then the day adds up those that were folded, and lists nothing. Nobody replaces or removes a folded
-tombstone that a day lists, so at any moment it can be told of each where its numbers count.
+longer in itself. Then the day adds up those that were folded, and lists nothing. A folded tombstone that a day lists is
+not replaced or removed, so at any moment it can be told of each where its numbers count.
 
 A letter that comes back takes its numbers out of the sums in the same way. First a *placeholder*, a folded tombstone,
 takes its key. Then a day lists it as returning. Then the letter replaces the placeholder by compare-and-set: from that
-write on the day counts its numbers no more. Then the day takes them off, and lists nothing. Who finds a placeholder
-that nobody goes on with removes it.
+write on the day counts its numbers no more. Then the day takes them off, and lists nothing. An abandoned placeholder is
+removed.
 
 The numbers of a closed letter are taken in the same way, by a month. It stays, and may be opened again at any moment,
 also in the middle of that: the mark of the sum that took its numbers goes with it, and with what succeeds it, until
@@ -32,7 +32,7 @@ from mahavishnu.model.retention import BY_RETENTION
 
 
 class FoldState(Enum):
-    """What has become of a tombstone that a day lists."""
+    """Progress of a tombstone that a day lists."""
 
     UNFOLDED = "unfolded"  #: it still counts its numbers itself
     FOLDED = "folded"  #: the day counts them
@@ -43,7 +43,7 @@ class FoldState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupSum:
-    """How many letters of a group are in a sum, and when the first and the last of them were created."""
+    """Number of letters of a group in a sum, and the creation of the first and the last of them."""
 
     letters: int
     first: datetime
@@ -72,7 +72,7 @@ class ListedTombstone:
 
     @classmethod
     def of_closed(cls, letter: DeadLetter) -> ListedTombstone:
-        """What a month lists of a closed letter."""
+        """Return the entry of a month for a closed letter."""
         counted = letter.counted is not None and letter.counted.group == letter.fingerprint
         return cls(
             letter.key,
@@ -114,22 +114,22 @@ def _mark(updated_at: datetime, month: str) -> str:
 
 
 def has_numbers(letter: DeadLetter) -> bool:
-    """Whether a closed letter has numbers that are in no sum: each opening of it counts as a letter, or as reopened."""
+    """Return True if a closed letter has numbers in no sum: each opening of it counts as a letter, or as reopened."""
     return letter.generation > 0 or letter.tallies.reopened > 0
 
 
 def is_folded(tombstone: DeadLetter) -> bool:
-    """Whether it is a tombstone whose numbers are being added to those of a day: nobody may take them over."""
+    """Return True for a tombstone whose numbers are being added to those of a day: no other sum may take them."""
     return tombstone.is_deleted and not tombstone.generation and tombstone.counted is None
 
 
 def was_reopened(letter: DeadLetter) -> bool:
-    """Whether it was ever opened again after it had been closed."""
+    """Return True if it was ever opened again after it had been closed."""
     return letter.tallies.reopened > 0 or (letter.counted is not None and letter.counted.reopened > 0)
 
 
 def fold_state(listed: ListedTombstone, current: DeadLetter | None, day: str) -> FoldState:
-    """What has become of what is listed, if this is what is under its key now."""
+    """Return the progress of a listed letter, with the `current` one under its key."""
     if listed.closed:
         return _closed_state(listed, current, day)
     if listed.returning:
@@ -153,7 +153,7 @@ def _closed_state(listed: ListedTombstone, current: DeadLetter | None, month: st
 
 
 def _is_placeholder(listed: ListedTombstone, current: DeadLetter, day: str) -> bool:
-    """Whether it is the folded tombstone of what is listed, of that day."""
+    """Return True for the folded tombstone of a listed letter, of that day."""
     same = (current.entry_id, current.updated_at, current.resolution.notes) == (listed.entry_id, listed.updated_at, day)
     return same and current.is_deleted and not current.generation
 
@@ -176,16 +176,15 @@ def groups_of(groups: Mapping[str, GroupSum], done: Iterable[ListedTombstone]) -
     return sums
 
 
-# ----------------------------------------------------------------------------------------------------
-# Tombstones: what is left of a letter that was deleted, or that the archive has taken, and what counts for it.
+# ---------------------------------- tombstones: the rest of a letter that was deleted, or that the archive has taken
 
 
 def delete(letter: DeadLetter, *, now: datetime, by: str, whole: bool = False) -> DeadLetter:
-    """Delete the letter. What is left is a tombstone: its name, its numbers, and the entry ids that it knows.
+    """Delete the letter. A tombstone is left: its name, its numbers, and the entry ids that it knows.
 
-    Nothing that a person wrote or an error said is left. `updated_at` stays: it says up to which state the letter was
-    known when it was deleted, so that a later state of it that turns up elsewhere is not taken for deleted too. With
-    `whole` it names itself as its former letter, until all that belongs to it is deleted too.
+    No text of a person or an error is left. `updated_at` stays: it is the latest known state of the letter when it was
+    deleted, so that a later state of it that turns up elsewhere is not taken for deleted too. With `whole` it names
+    itself as its former letter, until all that belongs to it is deleted too.
     """
     lifecycle.require_move(letter, Move.DELETE)
     tallies = letter.tallies.plus("cleared") if letter.is_open else letter.tallies
@@ -271,8 +270,7 @@ _TALLY_OF = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------
-# What holds the key of a letter that comes back while its numbers are taken out of a day's sums.
+# ------- placeholders, which hold the key of a letter that comes back while its numbers are taken out of a day's sums
 
 
 def placeholder(letter: DeadLetter, day: str, now: datetime) -> DeadLetter:
@@ -283,7 +281,7 @@ def placeholder(letter: DeadLetter, day: str, now: datetime) -> DeadLetter:
 
 
 def is_placeholder(tombstone: DeadLetter) -> bool:
-    """Whether it only holds a key: it names itself as its former letter, and nobody has deleted it."""
+    """Return True if it only holds a key: it names itself as its former letter, and was not deleted."""
     return (
         tombstone.is_deleted and tombstone.previous_entry_id == tombstone.entry_id and tombstone.archived_at is not None
     )

@@ -1,4 +1,6 @@
-"""Signatures of webhooks: who receives one can tell that it is from here, unchanged, and was not kept for later."""
+"""Webhooks: signatures, by which receivers can tell that one is from here, unchanged and recent; and hidden
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 
-# ----------------------------------------------------------------------------------------------------
-# Addresses of webhooks have a token in them, often: what asks them leaves none in a log.
-
+SIGNATURE_HEADER = "Mahavishnu-Signature"
+TOLERANCE_SECONDS = 300.0
 _IS_HIDDEN: ContextVar[bool] = ContextVar("mahavishnu_hidden_addresses", default=False)
 
 
@@ -26,7 +27,10 @@ _HIDDEN = _Hidden()
 
 @contextmanager
 def hide_addresses() -> Iterator[None]:
-    """Around requests that httpx sends: it would write each whole address into the log of the application."""
+    """Hide the addresses of requests inside: often they have a token in them.
+
+    httpx would write each whole address into the log of the application.
+    """
     log = logging.getLogger("httpx")
     if _HIDDEN not in log.filters:
         log.addFilter(_HIDDEN)
@@ -35,12 +39,6 @@ def hide_addresses() -> Iterator[None]:
         yield
     finally:
         _IS_HIDDEN.reset(before)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-SIGNATURE_HEADER = "Mahavishnu-Signature"
-TOLERANCE_SECONDS = 300.0
 
 
 def sign(secret: str, body: bytes, at: datetime) -> str:
@@ -57,7 +55,7 @@ def sign(secret: str, body: bytes, at: datetime) -> str:
 def is_signed(
     secret: str, header: str | None, body: bytes, now: datetime, tolerance_seconds: float = TOLERANCE_SECONDS
 ) -> bool:
-    """Whether the header is the signature of exactly this body, made not longer ago (or ahead) than the tolerance.
+    """Return True if the header is the signature of exactly this body, not older (or newer) than the tolerance.
 
     For receivers; the comparison takes as long whatever is wrong. A header may have several `v1`, of which one fits.
 

@@ -1,4 +1,6 @@
-"""Which runs are the same work, under which task id other work is kept, what one more failure adds, a success takes."""
+"""Work of letters: which runs are the same work, the task ids of other work, and the effect of failures and
+successes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one unde
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A run of the application that succeeded: with which payload, as a letter would keep it, how, and since when.
+    """A run of the application that succeeded: its payload, as a letter would keep it, and when it began.
 
     The clock by which it began has this `mark`; any other one may differ from it by `skew`.
     """
@@ -35,7 +37,7 @@ class Success:
 
 
 def same_work(letter: DeadLetter, payload: Json, types: Json = EMPTY, typed: bool = False) -> bool:
-    """Whether a run of the letter's task that failed with this payload, of these types, is the letter's work.
+    """Return True if a run of the letter's task that failed with this payload, of these types, is the letter's work.
 
     Of a letter whose payload a person changed, both are: the one that it has, and the one it was captured with. Where
     no types are known they count for nothing: former versions and applications in other languages know none. `typed`:
@@ -55,7 +57,7 @@ def _may_be_same_types(letter: DeadLetter, types: Json, typed: bool) -> bool:
 
 
 def with_types_of(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
-    """The letter with the types of a failure of the same work, if it has none: it was kept by who knows no types."""
+    """Return the letter with the types of a failure of the same work, if its own capture knew none."""
     if letter.typed or letter.payload_types.text != EMPTY.text or letter.revision:
         return letter
     if letter.payload.text != fresh.payload.text or (fresh.payload_types.text == EMPTY.text and not fresh.typed):
@@ -64,7 +66,7 @@ def with_types_of(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
 
 
 def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
-    """Whether two letters of one task, which two stores have, are the same work, so that one of them has to run.
+    """Return True if two letters of one task, in two stores, are the same work, so that one of them has to run.
 
     If people changed the payloads of both to different ones, they are not: neither change may be dropped.
     """
@@ -112,10 +114,10 @@ def place_keys(letter: DeadLetter) -> list[str]:
 
 
 def choose_place(letter: DeadLetter, found: Sequence[DeadLetter | None]) -> int:
-    """Under which of the task ids of `places_of` a letter goes, where `found` is what lives under them.
+    """Return the index in `places_of` under which a letter goes, where `found` is what lives under them.
 
     That is where it is already; else where an open letter is the same work and takes it in; else the first one that no
-    open letter has. A closed letter takes nobody's place: it goes under its own.
+    open letter has. A closed letter takes no other letter's place: it goes under its own.
     """
     for place, there in enumerate(found):
         if there is not None and there.knows(letter.entry_id):
@@ -135,10 +137,10 @@ def _renamed(letter: DeadLetter, mark: str) -> DeadLetter:
 
 
 def is_success_of(letter: DeadLetter, success: Success) -> bool:
-    """Whether the run did work of the open letter, of which nothing was captured after that run began.
+    """Return True if the run did work of the open letter, of which nothing was captured after that run began.
 
     Of a letter whose payload a person changed that is the payload that it has now: the other one is not to be done any
-    more. What is not a workflow's, or another workflow's, is other work, whatever its id and its payload.
+    more. Work of another kind, or of another workflow, is other work, whatever its id and its payload.
     """
     return (
         letter.is_open
@@ -168,25 +170,22 @@ def repos_left(letter: DeadLetter, success: Success) -> tuple[str, ...] | None:
 
 
 def _was_captured_before(letter: DeadLetter, success: Success) -> bool:
-    """Whether it is certain that all failures of the letter came before the run began.
+    """Return True if certainly all failures of the letter came before the run began.
 
-    What another machine's clock has dated may be later than it says. In doubt the letter stays open: its work done
-    twice does less harm than a failure that nobody hears of.
+    An instant of another machine's clock may be later than it says. In doubt the letter stays open: its work done twice
+    does less harm than a lost failure.
     """
     last = _last_captured(letter)
     if last > success.began:
         return False
-    foreign = [
-        entry_id
-        for entry_id in (letter.entry_id, *letter.merged, *letter.absorbed)
-        if not is_dated_by(entry_id, success.mark)
-    ]
-    latest = max((entry_instant(entry_id) or last for entry_id in foreign), default=None)
+    known = (letter.entry_id, *letter.merged, *letter.absorbed)
+    foreign = (each for each in known if not is_dated_by(each, success.mark))
+    latest = max((entry_instant(each) or last for each in foreign), default=None)
     return not success.skew or latest is None or add_time(latest, success.skew) <= success.began
 
 
 def _last_captured(letter: DeadLetter) -> datetime:
-    """When its work failed last in the application. Where that failure is not kept any more, its entry id says it."""
+    """Return when its work failed last in the application, by its entry id where that failure is not kept any more."""
     if letter.occurrences == 1 or any(failure.processor is None for failure in letter.failures[1:]):
         return letter.captured_at
     made = [at for each in (*letter.merged, *letter.absorbed) if (at := entry_instant(each)) is not None]
@@ -212,7 +211,7 @@ def with_more_work(letter: DeadLetter, repos: tuple[str, ...], depends_on: tuple
 
 
 def has_failed_again(letter: DeadLetter) -> bool:
-    """Whether its task failed elsewhere while it was being run, so that a success of the run is not the end of it."""
+    """Return True if its task failed elsewhere during its run, so that a success of the run is not the end of it."""
     return letter.lease is not None and (letter.lease.failed_again or bool(letter.more_repos))
 
 
@@ -222,7 +221,7 @@ _FAILED_BEFORE = "failed_before"  # failed after this run; a later success belon
 
 
 class ItemOutcome(StrEnum):
-    """What became of a redriven letter."""
+    """Outcome of a redriven letter."""
 
     SUCCEEDED = "succeeded"
     FAILED_AGAIN = "failed_again"  #: a run failed since, whether or not further ones are due
@@ -230,7 +229,7 @@ class ItemOutcome(StrEnum):
 
 
 def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
-    """What a letter notes for a run. No outcome: it is open.
+    """Return the note of a letter for a run. No outcome: it is open.
 
     >>> outcome_mark("0197"), outcome_mark("0197", ItemOutcome.FAILED_AGAIN)
     ('open 0197', 'failed_again 0197')

@@ -1,4 +1,4 @@
-"""How large a YAML document is once its aliases stand for what they name: 1 KB of them may mean gigabytes."""
+"""Size of a YAML document with its aliases expanded: 1 KB of them may mean gigabytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_NODES = 100_000  # of any document that people write
 
 
 def is_too_large(root: Any) -> bool:
-    """Whether a composed node has more than `MOST_NODES` inside. Raises RecursionError for one that contains itself."""
+    """Return True for a composed node with more than `MOST_NODES` inside. Raises RecursionError for one in itself."""
     sizes: dict[int, int] = {}
 
     def size(node: Any) -> int:

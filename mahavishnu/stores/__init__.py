@@ -1,1 +1,3 @@
-"""Where records live: memory, SQLite, OpenSearch, and a pair of them for outages. All keep the same contract."""
+"""Stores for records: memory, SQLite, OpenSearch, and a pair of two for outages, all with the contract of
+`stores.base`.
+"""

@@ -1,4 +1,4 @@
-"""What every store promises. `mahavishnu.testing.StoreContract` tests each sentence.
+"""Contract of every store. `mahavishnu.testing.StoreContract` tests each sentence.
 
 A store is a map from keys to records in which every write is a compare-and-set. It knows no rules: those are pure
 functions in `mahavishnu.model`. It only knows *create if absent*, *replace if unchanged*, *remove if unchanged*, *get*,
@@ -41,8 +41,6 @@ __all__ = [
 ]
 
 Result: TypeAlias = "T | StoreError | None"
-
-
 CURRENT = ""
 MOST_BUCKETS = 10_000  # of one histogram
 _MILLISECOND = timedelta(milliseconds=1)
@@ -50,9 +48,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended. `str(cursor)` travels through URLs; `Cursor.parse` takes it back.
+    """End of a page. `str(cursor)` travels through URLs; `Cursor.parse` takes it back.
 
-    `snapshot` is what a store keeps its later pages from, if it does such a thing; CURRENT asks it not to.
+    `snapshot` is the state that later pages come from, where a store keeps one; CURRENT asks it not to.
     """
 
     after: tuple[Any, ...]
@@ -218,7 +216,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a store is: `ok`, `degraded` (works, but not with everything) or `down`, and why, in words.
+    """Status of a store: `ok`, `degraded` (works, but not with everything) or `down`, and the reason in words.
 
     `waiting` records are kept locally until the primary store is back, the oldest since `oldest`.
     """
@@ -300,7 +298,7 @@ class Store(Protocol):
         ...
 
     async def health(self) -> Health:
-        """How it is right now. Never raises."""
+        """Return the present status. Never raises."""
         ...
 
     def collection(self, kind: Kind[T]) -> Collection[T]:
@@ -340,14 +338,14 @@ def home_of(store: Store) -> Store:
 
 
 def is_home_away(store: Store) -> bool:
-    """Whether the store that all processes share is known to be out of reach."""
+    """Return True if the store that all processes share is known to be out of reach."""
     return getattr(store, "away", None) is not None
 
 
 def finds_are_current(store: Store) -> bool:
-    """Whether `find`, `tally` and `histogram` see what others have written at once, as `get` does.
+    """Return True if `find`, `tally` and `histogram` see the writes of others at once, as `get` does.
 
-    A store of which that is true says so by an attribute of this name.
+    Such a store says so by an attribute of this name.
     """
     return getattr(store, "finds_are_current", False) is True
 
@@ -394,13 +392,13 @@ def require_complete(page: Page[Any]) -> None:
 
 
 async def is_unchanged(collection: Collection[T], record: T) -> bool:
-    """Whether the store has the record as it is here. Raises the record's own StoreError."""
+    """Return True if the store has the record in this version. Raises the record's own StoreError."""
     current = await get_one(collection, record.key)
     return current is not None and current.version == record.version
 
 
 def is_same_version(record: T, current: Result[T]) -> bool:
-    """Whether what is there now is the record as it is here."""
+    """Return True if `current` is there and has the version of `record`."""
     return current is not None and not isinstance(current, StoreError) and current.version == record.version
 
 
@@ -525,12 +523,8 @@ async def update_many_with_retry(
     return outcomes
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a store may be able to do besides: take away a kind that has a place of its own, as a whole.
-
-
 class PartitionedStore(Protocol):
-    """A store that can do so with kinds that have a `partition`. Doing it twice is doing it once."""
+    """A store that can take away a kind with a `partition` as a whole. Doing it twice is doing it once."""
 
     async def detach(self, kind: Kind[Any]) -> str:
         """Let go of the place, so that others can move it away or switch it off. Returns where it is, in words."""

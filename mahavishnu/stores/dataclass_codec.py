@@ -1,4 +1,4 @@
-"""Kinds of which the codec and the searchable fields are read off a frozen dataclass.
+"""Kinds whose codec and searchable fields are read off a frozen dataclass.
 
 msgspec checks what is read: for each dataclass a struct is made whose fields have the types that a document has.
 """
@@ -42,7 +42,7 @@ def json_text(value: Any) -> str:
 
 
 def _builtin(value: Any) -> Any:
-    """For texts and numbers of a class of their own, and for JSON that stands as it is, which msgspec does not take."""
+    """Convert texts and numbers of a class of their own, and raw JSON, which msgspec does not take."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int | float):
@@ -57,10 +57,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def converter_to(struct: type[S]) -> Callable[[Any], S]:
-    """A function that checks a document and makes a struct of it, also in several threads at once.
+    """Return a function that checks a document and makes a struct of it, also in several threads at once.
 
-    msgspec works out what a struct has when it is first used, and a thread that comes in the middle of that crashes the
-    process: so it is worked out here.
+    msgspec works out a struct at its first use, and a thread in the middle of that crashes the process: so it is done
+    here.
     """
     msgspec.json.Decoder(struct)
     return lambda document: msgspec.convert(document, struct)
@@ -74,7 +74,7 @@ def read_instant(text: str) -> datetime:
 
 
 def why_unreadable(problem: Exception) -> str:
-    """What one of the UNREADABLE says, in our words."""
+    """Return the message of one of the UNREADABLE in our words."""
     return _PLACE.sub(r"\2: \1", _MISSING.sub(r"it has no '\1'", str(problem)))
 
 
@@ -147,7 +147,7 @@ def dataclass_kind(
 
 
 def _version_setter(record: type[T]) -> Callable[[T, Version | None], T]:
-    """Puts a version on a record: with slots, as nearly all are, in a fifth of the time that `replace` takes."""
+    """Return what puts a version on a record: with slots, in a fifth of the time that `replace` takes."""
     if "__slots__" not in vars(record):
         return lambda made, version: replace(made, version=version)  # type: ignore[type-var]
     copied = draft_copier(record)
@@ -162,7 +162,7 @@ def _version_setter(record: type[T]) -> Callable[[T, Version | None], T]:
 
 
 def _constructor(record: type[Any]) -> Any:
-    """What makes a record of its values: the class itself where that does more than to keep them."""
+    """Return a quick constructor of the record: the class itself if it does more than keep its values."""
     makes_more = hasattr(record, "__post_init__") or any(each.default_factory is not MISSING for each in fields(record))
     return record if makes_more or "__slots__" not in vars(record) else fast_constructor(record)
 
@@ -173,7 +173,7 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How values of one type stand in a document: as which type, and how they get there and back."""
+    """Form of values of one type in a document: their type there, and how they get there and back."""
 
     json: Any
     type: FieldType = FieldType.BLOB
@@ -182,15 +182,15 @@ class _Form:
     as_is: bool = False  # a search compares the value itself
 
     def term(self, value: Any) -> Any:
-        """What a search compares."""
+        """Return the value that a search compares."""
         written = self.write(value)
         return tuple(written) if self.type is FieldType.KEYWORDS else written
 
 
 class _RecordForm:
-    """The same for a dataclass. `json` is the struct of its documents, `read` makes a record of one, and a version.
+    """Form of a dataclass. `json` is the struct of its documents, `read` makes a record of one, and a version.
 
-    What reads and writes is compiled, a line for each field: a loop over the fields takes twice as long.
+    Readers and writers are compiled, a line for each field: a loop over the fields takes twice as long.
     """
 
     def __init__(self, record: type[Any]) -> None:
@@ -209,7 +209,7 @@ class _RecordForm:
         self.read = self._compile_reader(record)
 
     def compile_writer(self, without: Collection[str] = (), whole: bool = False) -> Callable[[Any], dict[str, Any]]:
-        """What makes a document of a record. Unless it is to be `whole`, without what is None by default."""
+        """Compile what makes a document of a record: `whole`, or without values that are None by default."""
         scope: dict[str, Any] = {}
         lines = ["document = {}"]
         for each in self._known:
@@ -226,7 +226,7 @@ class _RecordForm:
         return written
 
     def _compile_reader(self, record: type[Any]) -> Callable[..., Any]:
-        """What makes a record of a document; a field that is not there has its default."""
+        """Compile what makes a record of a document; a missing field has its default."""
         scope: dict[str, Any] = {"Record": _constructor(record), "UNSET": UNSET}
         values: list[str] = []
         for each in self._known:

@@ -19,7 +19,7 @@ LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (Op
 
 
 class Record(Protocol):
-    """What stores keep: any frozen dataclass with a key and a version."""
+    """Anything that stores keep: a frozen dataclass with a key and a version."""
 
     @property
     def key(self) -> str: ...
@@ -28,18 +28,16 @@ class Record(Protocol):
 
 
 T = TypeVar("T", bound=Record)
-
-
 LOCAL = -1  # begins the version of a record that a local store keeps; no store's own version is negative
 
 
 def is_kept_locally(record: Record) -> bool:
-    """Whether this is a record that the local store of this process keeps, so that nobody else has seen it yet."""
+    """Return True for a record of this process's local store, which no other process has seen yet."""
     return record.version is not None and record.version[0] == LOCAL
 
 
 class FieldType(Enum):
-    """What can be asked of a field."""
+    """Type of a field, which decides how it can be searched."""
 
     KEYWORD = "keyword"  #: equality, grouping, sorting
     KEYWORDS = "keywords"  #: several texts: equality with one of them
@@ -63,11 +61,11 @@ _GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
 class Field(Generic[T]):
     """One searchable field: its name in documents, its type, and how to read it off a record.
 
-    `derived` marks what is only there to be searched: stores that keep documents add it to them. `path` may say which
-    attribute `value` gives as it is; who wants many of those can get them all at once. Of a `common` field most records
-    have the same value: to search by it alone finds nearly all of them; `rare` values are those of a few, however many
-    records there are. A `late` field, of KEYWORDS, is asked for
-    rarely: a store may make it of the document then, rather than keep it with each record.
+    A `derived` field is only there to be searched: stores that keep documents add it to them. `path` may name the
+    attribute that `value` gives as it is, so that many can be read at once. Of a `common` field most records have the
+    same value: a search by it alone finds nearly all of them; `rare` values are those of a few, however many records
+    there are. A `late` field, of KEYWORDS, is rarely asked for: a store may make it of the document then, rather than
+    keep it with each record.
     """
 
     name: str
@@ -80,7 +78,7 @@ class Field(Generic[T]):
     rare: tuple[str, ...] = ()
 
     def term(self, record: T) -> Any:
-        """What a search sees of the value: None where it is empty or too long to be found.
+        """Return the value as a search sees it: None where it is empty or too long to be found.
 
         A tuple for KEYWORDS; for FLAT the set of (dotted path, scalar text) pairs inside.
         """
@@ -94,7 +92,7 @@ class Field(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult(Generic[T]):
-    """What becomes of two records that two stores wrote under one key, see `mahavishnu.model.reconcile`.
+    """Outcome for two records that two stores wrote under one key, see `mahavishnu.model.reconcile`.
 
     `live` replaces the primary store's record (None: that one stays), `former` goes into the history (a kind and a
     record of it), and `wait` says that the local record cannot go home yet.
@@ -197,7 +195,7 @@ class Kind(Generic[T]):
         return {f.name: to_json_value(f.value(record)) for f in self.fields if f.derived}
 
     def same(self, one: T, other: T) -> bool:
-        """Whether two records have the same content, whatever their versions."""
+        """Return True if two records have the same content, whatever their versions."""
         return one == other or json.loads(self.document(one)) == json.loads(self.document(other))
 
 
@@ -243,7 +241,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def scalar_text(value: Any) -> str:
-    """How a JSON scalar is spelled when values at a path are compared: `1`, `true`, or the text itself."""
+    """Spell a JSON scalar as values at a path are compared: `1`, `true`, or the text itself."""
     return value if isinstance(value, str) else _encode(value)
 
 
@@ -266,13 +264,8 @@ def _add_flat(value: Any, path: str, found: list[tuple[str, str]]) -> None:
 
 
 def is_findable(value: Any) -> bool:
-    """Whether a keyword is short enough to be searched for."""
+    """Return True for a keyword that is short enough to be searched for."""
     return value is not None and (not isinstance(value, str) or len(value) <= LONGEST_TERM)
-
-
-# ---------------------------------------------------------------------------------------------------- order of records
-
-_NUMBERS = (int, float)
 
 
 def foreign_cursor() -> InvalidQuery:
@@ -289,7 +282,7 @@ def require_position(kind: Kind[Any], sorts: Sequence[Sort], after: Sequence[Any
             case FieldType.DATE:
                 fits = isinstance(value, datetime) and value.tzinfo is not None
             case FieldType.INTEGER:
-                fits = isinstance(value, _NUMBERS) and value == value
+                fits = isinstance(value, int | float) and value == value
             case _:
                 fits = isinstance(value, str)
         if not fits and value is not None:
@@ -305,7 +298,7 @@ class Order(Generic[T]):
         self._descending = [sort.descending for sort in query.sort]
 
     def position(self, record: T) -> tuple[Any, ...]:
-        """Where the record stands."""
+        """Return the values by which the record is placed, then its key."""
         return (*(term(record) for term in self._terms), record.key)
 
     def compare(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> int:

@@ -11,12 +11,12 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, fast_constructor
 from mahavishnu.model.query import Query, Sort, letter_query
 
-# ----------------------------------------------------------------------------------------------------
-# When a lease that somebody else holds counts as abandoned, whatever the clocks of the machines say.
-
 # A process that lives too short to watch takes over what ended so long ago: no clock that is looked after is so wrong.
 SURELY_OVER = timedelta(hours=1)
 RENEWALS = 2  # in the length of a lease, while its owner lives
+SOONEST_ENDING: Query = letter_query(status=DeadLetterStatus.RETRYING, sort=(Sort("due_at"),), limit=1000)
+"""The leases to look at now and then: of many, those that were not renewed come first."""
+_FEWEST_FORGOTTEN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ _new_sighting = fast_constructor(LeaseSighting)
 
 
 def lease_seconds(letter: DeadLetter) -> float:
-    """Return how long the lease lasts from its claim, or its last renewal; 0 without one."""
+    """Return the length of the lease from its claim or last renewal; 0 without one."""
     return 0.0 if letter.lease is None else letter.lease.seconds
 
 
@@ -46,7 +46,7 @@ def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: flo
 
 
 def may_be_run(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:
-    """Whether the owner of the letter's lease may still be running it."""
+    """Return True if the owner of the letter's lease may still be running it."""
     if letter.lease is None or letter.due_at is None:
         return False
     if letter.due_at > now:
@@ -56,15 +56,8 @@ def may_be_run(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime
 
 
 def must_renew(letter: DeadLetter, written: float, monotonic: float) -> bool:
-    """Whether the owner has to renew the lease, which it wrote at `written` on its monotonic clock."""
+    """Return True if the owner has to renew the lease, written at `written` on its monotonic clock."""
     return monotonic - written >= lease_seconds(letter) / RENEWALS
-
-
-# ----------------------------------------------------------------------------------------------------
-
-SOONEST_ENDING: Query = letter_query(status=DeadLetterStatus.RETRYING, sort=(Sort("due_at"),), limit=1000)
-"""The leases to look at now and then: of many, those that were not renewed come first."""
-_FEWEST_FORGOTTEN = 10_000
 
 
 class LeaseWatch:
@@ -81,15 +74,15 @@ class LeaseWatch:
             self._see(letter)
 
     def may_be_run(self, letter: DeadLetter, now: datetime, skew: timedelta = timedelta(0)) -> bool:
-        """Whether the owner of the letter's lease may still be running it; its end is waited out by `skew`."""
+        """Return True if the owner of the letter's lease may still be running it; its end is waited out by `skew`."""
         if letter.lease is None:
             return False
         return may_be_run(letter, self._see(letter), now - skew, self._clock.monotonic())
 
     def now_for(self, *records: object) -> datetime:
-        """The present instant, or one at which the leases on these letters had not ended whose owners may still live.
+        """Return the present instant, or an earlier one at which the leases of owners who may still live had not ended.
 
-        What is decided by it, as two letters of one task are reconciled, takes no letter from a run.
+        Decisions by it, as two letters of one task are reconciled, take no letter from a run.
         """
         now = self._clock.now()
         doubtful = (each.due_at for each in records if isinstance(each, DeadLetter) and self.may_be_run(each, now))
@@ -105,7 +98,7 @@ class LeaseWatch:
         return sighting
 
     def _forget(self) -> None:
-        """Forget leases that nobody would have to watch any more; if that is too little, remember more at once."""
+        """Forget leases that are surely over; if that is too little, remember more at once."""
         since = self._clock.monotonic() - SURELY_OVER.total_seconds()
         self._sightings = {key: each for key, each in self._sightings.items() if each.at > since}
         self._most = max(_FEWEST_FORGOTTEN, 2 * len(self._sightings))

@@ -194,15 +194,14 @@ def _tallies_text(tallies: Tallies) -> str:
 
 
 def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
-    """How to read a document back as a letter of this `kind`; raises CorruptRecord for what is not one."""
+    """Return what reads a document as a letter of this `kind`; it raises CorruptRecord for anything else."""
 
     def decode(document: Mapping[str, Any], version: Version) -> L:
         try:
             if type(schema := document.get("schema", SCHEMA)) is int and schema > SCHEMA:
                 raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
             payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
-            labels = _labels(document.get("metadata"))
-            types = _types(document.get("payload_types"))
+            labels, types = _object(document, "metadata"), _object(document, "payload_types")
             counted = None if _TALLY_NAMES.isdisjoint(document) else _convert_tallies(document)
             lasting, passing = _convert_lasting(document), _convert_passing(document)
             return _letter(kind, lasting, passing, counted, payload, labels, types, version)
@@ -216,10 +215,10 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
 def text_decoder(
     kind: type[L], read_json: Callable[[bytes], Json] = Json.from_stored
 ) -> Callable[[str, Version | None], L | None]:
-    """The same for a document's text, in half the time; None if it has to be read with more care.
+    """Return what reads a document's text, in half the time; it gives None for a text to read with more care.
 
-    That is so if it is corrupt, and if it holds what msgspec does not take: an escaped lone surrogate, for example.
-    `read_json` reads what users gave: by default as it is, for who has written it.
+    Such a text is corrupt, or holds what msgspec does not take: an escaped lone surrogate, for example. `read_json`
+    reads what users gave: by default as it is, because the store has written it.
     """
 
     def decode(text: str, version: Version | None) -> L | None:
@@ -324,7 +323,7 @@ def _letter(
     made.run_outcomes = passing.run_outcomes or ()
     made.revision = lasting.revision
     made.captured_digest = lasting.captured_digest
-    made.captured_task = None if lasting.captured_task is None else _json(lasting.captured_task)
+    made.captured_task = None if (text := lasting.captured_task) is None else Json.from_parsed(json.loads(text))
     made.merged = lasting.merged or ()
     made.settled = passing.settled
     if counted is not None:
@@ -342,23 +341,13 @@ def _letter(
 
 
 def _known(read_json: Callable[[bytes], Json], data: Any) -> Json:
-    """What most letters have nothing in is not read for each of them."""
+    """Read the users' JSON; mostly it is empty, and one object stands for all of those."""
     return EMPTY if not data or (data := bytes(data)) == b"{}" else read_json(data)
 
 
-def _json(text: str) -> Json:
-    return Json.from_parsed(json.loads(text))
-
-
-def _labels(value: Any) -> Json:
-    if value is not None and not isinstance(value, dict):
-        raise TypeError("metadata should be an object")
-    return Json.from_parsed(value) if value else EMPTY
-
-
-def _types(value: Any) -> Json:
-    if value is not None and not isinstance(value, dict):
-        raise TypeError("payload_types should be an object")
+def _object(document: Mapping[str, Any], name: str) -> Json:
+    if (value := document.get(name)) is not None and not isinstance(value, dict):
+        raise TypeError(f"{name} should be an object")
     return Json.from_parsed(value) if value else EMPTY
 
 
@@ -380,12 +369,8 @@ def _failure(part: FailurePart) -> Failure:
 
 
 def _source(document: LastingPart) -> Source:
-    kind, queue, identity, state = (
-        document.source_kind or SourceKind.WORKFLOW,
-        document.source_queue,
-        document.source_id,
-        document.original_state,
-    )
+    kind, queue = document.source_kind or SourceKind.WORKFLOW, document.source_queue
+    identity, state = document.source_id, document.original_state
     if kind is SourceKind.WORKFLOW and queue is identity is state is None:
         return _BLANK.source
     return Source(kind, queue, identity, state, _maybe_instant(document.source_created_at))

@@ -66,7 +66,7 @@ class RequeuePart(Struct, omit_defaults=True, gc=False):
 
 
 class CountedPart(Struct, omit_defaults=True, gc=False):
-    """What the letter had counted of itself when a sum took its numbers."""
+    """Numbers that the letter had counted of itself when a sum took them."""
 
     mark: str
     letters: int
@@ -75,7 +75,7 @@ class CountedPart(Struct, omit_defaults=True, gc=False):
 
 
 class LastingPart(Struct, omit_defaults=True, gc=False):
-    """What mostly stays as it is as long as the letter lives."""
+    """Fields that mostly stay the same as long as the letter lives."""
 
     task_id: str
     entry_id: str
@@ -125,7 +125,7 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):
-    """What a run changes: the fields of `mahavishnu.model.letter.PASSING`, without the tallies."""
+    """Fields that a run changes: those of `mahavishnu.model.letter.PASSING`, without the tallies."""
 
     status: DeadLetterStatus
     updated_at: str
@@ -165,12 +165,19 @@ TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies)
 TalliesPart = defstruct("TalliesPart", [(name, int, 0) for _, name in TALLIES], omit_defaults=True, gc=False)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What is kept of letters only to be searched: above all the words by which a text search finds them.
+# -------------------------------------------------------------------------------------- fields only for searches
+
+_SHORT = 1000
+_ENCRYPTED = re.compile(r'"\$encrypted:1:[A-Za-z0-9._:-]+"')
+_LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
+_LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
+_MOST_VALUES = 500
+_LONGEST_VALUE = 300  # characters, with the path
+_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
 
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
-    """What a text search finds it by."""
+    """Return the words by which a text search finds the letter."""
     cached = getattr(letter, "cached_text", None)
     if cached is not None and cached.words is not None:
         known: tuple[str, ...] = cached.words
@@ -183,15 +190,15 @@ def words_of(letter: DeadLetter) -> tuple[str, ...]:
 
 
 def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
-    """What a text search finds it by besides: its task id, the types of its errors, its payload."""
+    """Return further words of a text search: the task id, the types of errors, the payload."""
     types = [failure.type for failure in letter.failures]
     return words(letter.task_id, *types, _searchable_text(letter.payload))
 
 
 def task_values_of(letter: DeadLetter) -> tuple[str, ...]:
-    """The values inside of its payload as `path=value`, by which one of them is searched for.
+    """Return the values inside of its payload as `path=value`, each searchable alone.
 
-    Bounded, as the words are: of a payload that is larger than that none, of one with many values the first ones.
+    Bounded, as the words are: none of a payload that is too large, and only the first of many.
     """
     payload = letter.payload
     if payload.text == "{}" or len(payload.text) > _LARGEST_WITH_VALUES:
@@ -201,7 +208,7 @@ def task_values_of(letter: DeadLetter) -> tuple[str, ...]:
 
 
 def derived_text(letter: DeadLetter) -> str:
-    """The members of a document that are only there to be searched, as JSON: all follow from lasting fields."""
+    """Return the members of a document that are only there to be searched, as JSON: all follow from lasting fields."""
     cached = getattr(letter, "cached_text", None)
     if cached is not None and cached.derived is not None:
         known: str = cached.derived
@@ -215,14 +222,6 @@ def derived_text(letter: DeadLetter) -> str:
     if cached is not None:
         cached.derived = text
     return text
-
-
-_SHORT = 1000
-_ENCRYPTED = re.compile(r'"\$encrypted:1:[A-Za-z0-9._:-]+"')
-_LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
-_LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
-_MOST_VALUES = 500
-_LONGEST_VALUE = 300  # characters, with the path
 
 
 def _searchable_text(payload: Json) -> str | None:
@@ -248,6 +247,3 @@ def _scalars(value: Any) -> Iterator[str]:
             yield from _scalars(item)
     else:
         yield scalar_text(value)
-
-
-_few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails

@@ -1,9 +1,8 @@
-"""Records in a dict: for tests, and where somebody asked for it. Nothing survives the process."""
+"""Records in a dict, for tests and on request. Nothing survives the process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import count
 from typing import Any, Generic
 
@@ -115,17 +114,13 @@ def _present(field: Field[T], records: Iterable[T]) -> list[Any]:
 
 
 def matching(kind: Kind[T], conditions: Iterable[Condition], records: Iterable[T]) -> Iterator[T]:
-    """The records for which all conditions hold: what every other store's translation has to agree with."""
-    tests = [_test(kind, each) for each in sorted(conditions, key=partial(_holds_mostly, kind))]
+    """Return the records for which all conditions hold, the meaning that other stores' translations agree with."""
+
+    def holds_mostly(condition: Condition) -> bool:  # better asked last
+        return not isinstance(condition, Not | AnyOf) and kind.by_name[condition.field].common
+
+    tests = [_test(kind, each) for each in sorted(conditions, key=holds_mostly)]
     return (record for record in records if all(test(record) for test in tests))
-
-
-def _holds_mostly(kind: Kind[T], condition: Condition) -> bool:
-    """Whether it holds for most records, so that it is better asked last."""
-    match condition:
-        case Not() | AnyOf():
-            return False
-    return kind.by_name[condition.field].common
 
 
 def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:

@@ -1,4 +1,4 @@
-"""What outlives a letter: the numbers of deleted ones, former generations, and what edited ones were before."""
+"""Records that outlive a letter: numbers of deleted ones, former generations, and earlier content of edited ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.model.work import choose_place, places_of
-from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry, write_with_retry
+from mahavishnu.stores.base import Collection, find_pages, update_many_with_retry, write_with_retry
 from mahavishnu.stores.kind import instant_text
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _LATEST = 100  # revisions of a letter that others may have written so lately th
 
 
 class LedgerState(IntEnum):
-    """Which numbers of an entry count."""
+    """Numbers of an entry that count."""
 
     GONE = 1  #: all
     FOLDING = 2  #: all, and those of the listed tombstones that are folded
@@ -34,8 +34,9 @@ class LedgerState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Letters in numbers: those of the tombstones that were added up on one day, or of the closed letters that were in
-    one month, also by group. The key is the date or the month; in a namespace with a name of its own, after that.
+    """Letters in numbers: of the tombstones added up on one day, or of the closed letters of one month, also by group.
+
+    The key is the date or the month; in a namespace with a name of its own, after that.
     """
 
     entry_id: str
@@ -57,9 +58,9 @@ class LedgerEntry:
 
 
 async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:
-    """Write the former letter into history, over what an earlier try has written from an earlier state of it.
+    """Write the former letter into history, over an earlier state of it.
 
-    A later state stays, and is written again: who is removing what an earlier try has left loses.
+    A later state stays, and is written again, so that a caller who removes an earlier try's leftovers loses.
     """
 
     def keep_later(there: FormerLetter | None) -> FormerLetter:
@@ -71,15 +72,15 @@ async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -
 
 
 def revision_key(entry_id: str, number: int) -> str:
-    """The key of the revision that says what the letter was when it had been edited `number` times."""
+    """Return the key of the revision from before the edit after `number` edits."""
     return f"{entry_id}/{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What people may change of a letter, as it was when it had been edited `number` times, at `updated_at`.
+    """Content that people may change of a letter, as it was after `number` edits, at `updated_at`.
 
-    It names nobody: it says what the letter was, which is true whoever changed it next.
+    It names no person: it says what the letter was, which is true whoever changed it next.
     """
 
     entry_id: str
@@ -123,7 +124,7 @@ class Revision:
         )
 
     def content(self) -> dict[str, Any]:
-        """What people may change, by its documented names, as JSON values."""
+        """Return the content that people may change, by its documented names, as JSON values."""
         return {
             "task": self.task.value,
             "metadata": self.metadata.value,
@@ -141,9 +142,9 @@ class Revision:
 async def keep_revisions(revisions: Collection[Revision], letters: Sequence[DeadLetter]) -> list[StoreError | None]:
     """Keep what these letters are, before they are edited. Returns None or an error for each, in order.
 
-    One that somebody else kept at the same revision is brought up to date if this letter is later, because runs and
-    merges change letters between two edits. So whoever wins the letter's compare-and-set has kept exactly what it
-    replaced, and who loses it has kept nothing that is wrong. Doing it twice is doing it once.
+    A revision that another caller kept is brought up to date if this letter is later, because runs and merges change
+    letters between two edits. So the winner of the letter's compare-and-set has kept exactly what it replaced, and a
+    loser has kept nothing wrong. Doing it twice is doing it once.
     """
 
     def keep_later(ours: Revision, there: Revision | None) -> Revision | None:
@@ -194,18 +195,14 @@ async def forget_found_revisions(
 
 async def _remove_found(revisions: Collection[Revision], query: Query) -> bool:
     """Remove what the query finds. False if somebody updated a revision meanwhile."""
-    after: Cursor | None = None
     complete = True
-    while True:
-        page = await revisions.find(query, after)
+    async for page in find_pages(revisions, query):
         if page.degraded:
             raise StoreUnavailable(f"not all revisions can be deleted now: {page.degraded}")
         for problem in page.corrupt:
             log.error("a revision of a deleted letter stays: %s", problem)
         complete = await _remove(revisions, page.items) and complete
-        if page.next is None:
-            return complete
-        after = page.next
+    return complete
 
 
 async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) -> bool:
@@ -216,17 +213,14 @@ async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) ->
     return False not in results
 
 
-# ----------------------------------------------------------------------------------------------------
-# Finding the task id under which a letter can live, where letters of other work may have its own.
-
-
 async def find_place(
     letters: Collection[DeadLetter], letter: DeadLetter, *, is_new: bool = False
 ) -> tuple[DeadLetter, DeadLetter | None]:
-    """The letter under the task id that it goes under, and what lives there: None if nothing does. Raises StoreError.
+    """Return the letter under a task id that is free for its work, and what lives there, if anything. Raises
+    StoreError.
 
-    While the primary store is away nobody knows what is under an id that the local one does not have. For a letter that
-    is new, so that it is nowhere yet, such an id passes for free: it is created there only if it is.
+    While the primary store is away, an id that the local one does not have may be taken there. For a letter that
+    `is_new`, so that it is nowhere yet, such an id passes for free: it is created there only if it is.
     """
     places = places_of(letter)
     found: list[DeadLetter | None] = []

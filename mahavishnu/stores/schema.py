@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mahavishnu.model.errors import IncompatibleStore
 
 SCHEMA = 1  # raised when other code could misread or spoil a store, together with an entry in UPGRADES
-UNNUMBERED = 0  # what a development version before 0.1.0 has made
+UNNUMBERED = 0  # a store of a development version before 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ UPGRADES: dict[int, Upgrade] = {}  # by the number that they lead away from
 
 
 def upgrades_from(found: int, what: str) -> list[Upgrade]:
-    """Return what leads from the number that was `found` to the present one. Raises IncompatibleStore."""
+    """Return the upgrades from the number that was `found` to the present one. Raises IncompatibleStore."""
     steps = range(found, SCHEMA)
     if found > SCHEMA or any(step not in UPGRADES for step in steps):
         raise IncompatibleStore(what, found, SCHEMA)

@@ -1,4 +1,4 @@
-"""A store from a URL."""
+"""Stores and clients from a URL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_store(
     timeout: float | None = None,
     kinds: Sequence[Kind[Any]] | None = None,
 ) -> Store:
-    """The store that `url` means, to be used with `async with`.
+    """Return the store that `url` means, to be used with `async with`.
 
     - `memory:` lives in this process.
     - `sqlite:///letters.db` is a file relative to here, `sqlite:////var/lib/letters.db` an absolute one.
@@ -203,7 +203,7 @@ def _opensearch(url: str) -> tuple[list[str], dict[str, Any]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name, or the address, is this machine's own.
+    """Return True for a name or address of this machine itself.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("search.example")
     (True, True, True, False)

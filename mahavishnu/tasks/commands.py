@@ -8,8 +8,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
-from mahavishnu.cli.namespaces import namespace_column
-from mahavishnu.cli.options import Every, Limit, Reason, Texts
+from mahavishnu.cli.options import Every, Limit, Reason, Texts, namespace_column
 from mahavishnu.cli.output import AsJson, brief, print_block, print_line, print_notice, print_table, when
 
 Task: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="The id of the lifecycle task, as list shows it.")]

@@ -39,7 +39,7 @@ class WrittenValues(NamedTuple):
 
     @property
     def why_lost(self) -> str | None:
-        """What cannot come back, for a person; None if all of it can."""
+        """Parts that cannot come back, for a person; None if all of it can."""
         if not self.lost:
             return None
         return "; ".join(f"{label_of(path) or _TASK} {why}" for path, why in self.lost.items())
@@ -82,10 +82,11 @@ class Signature:
         hints: Mapping[str, Any] | None = None,
         kinds: Iterable[ValueKind] = (),
     ) -> Signature:
-        """`names` are those that hints may use besides the function's own, such as classes local to a function.
+        """Read the signature of a function.
 
-        `hints` stand in place of the written ones, as for `self`; `kinds` are further types of plugins. Raises
-        ValueError or TypeError for a function whose parameters Python does not know.
+        `names` are those that hints may use besides the function's own, such as classes local to a function. `hints`
+        stand in place of the written ones, as for `self`; `kinds` are further types of plugins. Raises ValueError or
+        TypeError for a function whose parameters Python does not know.
         """
         found, unknown = resolve_hints(function, names)
         label = getattr(function, "__qualname__", None) or repr(function)
@@ -93,9 +94,10 @@ class Signature:
 
     @classmethod
     def of_any_task(cls, kinds: Iterable[ValueKind] = ()) -> Signature:
-        """For tasks of workflows whose function is not known here: it writes values of every class, and restores none.
+        """Make the signature of workflows whose function is not known here: it writes values of every class, and
+        restores none.
 
-        Whoever runs the task knows the function; whether its hints name the classes is found then.
+        The runner of the task knows the function; whether its hints name the classes is found then.
         """
         return cls("the workflow", inspect.signature(_any_workflow), {}, {}, kinds, knows_all=True)
 
@@ -103,13 +105,6 @@ class Signature:
     def classes(self) -> Mapping[str, type]:
         """The classes that the hints name, by qualified name: no others are made of stored data."""
         return reachable_classes(self._plain_hints, self._names)
-
-    @property
-    def is_task_form(self) -> bool:
-        """Whether the parameters are those of a workflow, `(task, repos)`."""
-        return list(self._signature.parameters) == ["task", "repos"]
-
-    # --- calls
 
     def bind(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that were given, by name; defaults are left out. Raises TypeError as the call itself would."""
@@ -126,7 +121,7 @@ class Signature:
         return _written(*self._write(values, self._hints, describe))
 
     def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, to be called with: as they were given, and as the hints say where somebody has edited them.
+        """Return the arguments to call with: as they were given, and as the hints say where they have been edited.
 
         Raises CannotRestore, naming the argument.
         """
@@ -140,8 +135,6 @@ class Signature:
             if name not in self._signature.parameters:
                 raise CannotRestore(f"/{pointer_step(name)}", f"is no parameter of {self.name}{self._signature}")
         return self._read(dict(payload), types, self._hints)
-
-    # --- tasks
 
     def write_task(self, task: Any, describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
         """The task of a workflow `(task, repos)` as JSON."""
@@ -171,8 +164,6 @@ class Signature:
     def _task_hints(self) -> Mapping[str, Hint]:
         first = next(iter(self._signature.parameters), None)
         return {_TASK: self._hints[first]} if first in self._hints else {}
-
-    # --- inside
 
     def _write(
         self, values: dict[str, Any], hints: Mapping[str, Hint], describe: Callable[[Any], str]
@@ -204,7 +195,9 @@ class Signature:
     def _why_lost(
         self, name: str, value: Any, plain: Any, types: Types, classes: Mapping[str, type], exact: list[str]
     ) -> str | None:
-        """Why what was written would not come back equal; None if it does. Notes in `exact` what fits no hint."""
+        """Return why what was written would not come back equal; None if it does. Notes in `exact` what fits no
+        hint.
+        """
 
         def note(kind: type, member: str, inner: Any, path: str) -> Any:
             if not _fits(field_hint(kind, member), inner):
@@ -242,7 +235,7 @@ class Signature:
         return values
 
     def _explain(self, problem: CannotRestore) -> CannotRestore:
-        """With the hint that could not be resolved, which may be why a class is not known."""
+        """Add the hint that could not be resolved, which may be why a class is not known."""
         name = problem.path.split("/")[1:2]
         why = self._unknown.get(name[0]) if name else None
         if why is None:
@@ -330,16 +323,12 @@ def _written(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues
     return WrittenValues(payload, Json(json.dumps(types, separators=(",", ":"))) if types else EMPTY, lost)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What functions return: as plain JSON with its types, and back as it was, by the hint of the function.
-
-_NAME = "task"  # under which a value is written and read
-_PARAMETERS = inspect.Signature([inspect.Parameter(_NAME, inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+_PARAMETERS = inspect.Signature([Parameter(_TASK, Parameter.POSITIONAL_OR_KEYWORD)])  # a result is written as a task is
 _known: WeakKeyDictionary[Any, ResultForm] = WeakKeyDictionary()
 
 
 class ResultForm:
-    """How the results of a function are kept: values of classes only if its return hint names them.
+    """Form in which the results of a function are kept: values of classes only if its return hint names them.
 
     >>> from datetime import date
     >>> def bill() -> dict[str, date]: ...
@@ -353,8 +342,8 @@ class ResultForm:
         names = local_names(function)
         hint, why_unknown = return_hint(function, names)
         label = getattr(function, "__qualname__", None) or f"{function!r:.80}"
-        hints = {} if hint is NO_HINT else {_NAME: hint}
-        unknown = {} if why_unknown is None else {_NAME: why_unknown}
+        hints = {} if hint is NO_HINT else {_TASK: hint}
+        unknown = {} if why_unknown is None else {_TASK: why_unknown}
         self._signature = Signature(label, _PARAMETERS, hints, unknown, kinds, names=names)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Values of payloads that are stored encrypted: which they are, by which keys, and who gets them in clear.
+"""Encryption of values in payloads: their form, their keys, and the access in clear.
 
 They are encrypted before a letter is made and decrypted where it is run, so that no store, file, export, log or event
 ever has them in clear. Needs `mahavishnu-dlq[encryption]`.
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from mahavishnu.values.typed_json import Types
 
 
-# ----------------------------------------------------------------------------------------------------
-# How an encrypted value stands in a payload, and which values of a payload are encrypted.
-
 ENCRYPTED = "encrypted"  # the kind of an encrypted value
-LOST = "lost"  # as in `typed_json`, which is loaded only by who writes values
+LOST = "lost"  # as in `typed_json`, which is loaded only to write values
+_KIND = f'"{ENCRYPTED}"'
+_KEY_BYTES, _NONCE_BYTES, _MARK_BYTES = 32, 12, 16
 KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _TEXT = re.compile(rf"\$encrypted:1:({KEY_ID.pattern}):([0-9a-f]{{32}}):([A-Za-z0-9_-]+)")
 
@@ -61,7 +60,7 @@ class EncryptedText(NamedTuple):
 
 
 class Encryptor(NamedTuple):
-    """How the text of a value is made: its mark, and its ciphertext by the key that is used now."""
+    """Functions that make the text of a value: its mark, and its ciphertext by the key that is used now."""
 
     key: str
     mark: Callable[[str], str]
@@ -71,11 +70,11 @@ class Encryptor(NamedTuple):
 def encrypt_values(
     value: Any, types: Mapping[str, str], is_secret: Callable[[str], bool], encryptor: Encryptor, former: Any = None
 ) -> tuple[Any, Types]:
-    """The JSON value with what stands under secret names encrypted, and its types.
+    """Return the JSON value with everything under secret names encrypted, and its types.
 
-    What is encrypted by its type stays as it is. What is equal to the value at its path in `former` gets the text that
-    stands there, so that a change of one value is no change of the others. A text that only looks encrypted is
-    encrypted, too: somebody else may have written it.
+    A value that is encrypted by its type stays as it is. A value equal to the one at its path in `former` gets the text
+    from there, so that a change of one value is no change of the others. A text that only looks encrypted is encrypted,
+    too: anyone may have written it.
     """
     kinds = dict(types)
 
@@ -118,9 +117,9 @@ def encrypt_values(
 def renew_values(
     value: Any, types: Mapping[str, str], decrypt: Callable[[str, EncryptedText], str], encryptor: Encryptor
 ) -> Any:
-    """The JSON value with all that is encrypted by this encryptor. It changes `value`, which the caller gives up.
+    """Encrypt all encrypted values of the JSON value by this encryptor. It changes `value`, which the caller gives up.
 
-    What has its key and its mark already stays as it is.
+    A value with its key and its mark stays as it is.
     """
     for path in [each for each, kind in types.items() if kind == ENCRYPTED]:
         holder, step = _holder(value, path)
@@ -183,7 +182,7 @@ def decrypt_texts(value: Any, decrypt: Callable[[str, EncryptedText], str]) -> A
 
 
 def with_plain_values(given: Any, encrypted: Any, plain: Any) -> Any:
-    """What a person gave, with the plain value in each place where it has the text that the letter has there.
+    """Return what a person gave, with the plain value wherever it has the letter's encrypted text.
 
     >>> text = f"$encrypted:1:k1:{'0' * 32}:AAAA"
     >>> with_plain_values({"card": text, "to": "ann"}, {"card": text, "to": "bob"}, {"card": "4111", "to": "bob"})
@@ -211,12 +210,6 @@ def _holder(value: Any, path: str) -> tuple[Any, Any]:
             return value, place
         value = value[place]
     return None, None
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_KEY_BYTES, _NONCE_BYTES, _MARK_BYTES = 32, 12, 16
-_KIND = f'"{ENCRYPTED}"'
 
 
 def new_key() -> str:
@@ -276,8 +269,10 @@ class Encryption:
         return Json.of(value), Json.of(kinds)
 
     def renew(self, payload: Json, types: Json) -> tuple[Json, Json]:
-        """A payload and its types with all that is secret encrypted by the key that encrypts now: what another key has
-        encrypted, and what stands there in clear. Raises CannotRestore for what no known key has encrypted.
+        """Return a payload and its types with all secrets encrypted by the present key: also those in clear or of
+        another key.
+
+        Raises CannotRestore for what no known key has encrypted.
         """
         if self.keys and _KIND in types.text:
             value = renew_values(payload.value, types.value, self._decrypt_at, self._encryptor)
@@ -285,14 +280,14 @@ class Encryption:
         return self.encrypt(payload, types)
 
     def renew_untyped(self, value: Json) -> Json:
-        """The same for what has no types beside it: what looks encrypted is taken for that."""
+        """Renew JSON that has no types beside it: any text that looks encrypted is taken for that."""
         if value.text[0] not in "{[":
             return value
         kinds = {path: ENCRYPTED for path in _encrypted_paths(value.shared_value)}
         return self.renew(value, Json.of(kinds))[0]
 
     def renew_letter(self, letter: L) -> L:
-        """The letter with all that is secret encrypted by the key that encrypts now; itself if it is. See `renew`."""
+        """Return the letter with all secrets encrypted by the present key; itself if they are. See `renew`."""
         payload, types = self.renew(letter.payload, letter.payload_types)
         labels, captured = self.renew_untyped(letter.labels), letter.captured_task
         if captured is not None and (fresh := self.renew_untyped(captured)).text != captured.text:
@@ -313,7 +308,7 @@ class Encryption:
         return Json.of(decrypt_texts(labels.shared_value, self._decrypt_at)) if "$encrypted:" in labels.text else labels
 
     def readable_labels(self, labels: Json) -> Json:
-        """Metadata in clear if its keys are known; else as it is."""
+        """Return metadata in clear if its keys are known; else unchanged."""
         try:
             return self.decrypt_labels(labels)
         except CannotRestore:
@@ -357,7 +352,7 @@ class Encryption:
         return evolve(letter, payload=payload, payload_types=types)
 
     def with_plain_task(self, given: Json, letter: DeadLetter) -> Json:
-        """A whole task that a person gave for the letter, who may have left encrypted values as they were shown."""
+        """Return a whole task that a person gave for the letter, who may have left encrypted values unchanged."""
         if _KIND not in letter.payload_types.text:
             return given
         plain = self.readable_letter(letter)
@@ -392,7 +387,7 @@ class Encryption:
 
     @cached_property
     def _ciphers(self) -> Mapping[str, Any]:
-        """What encrypts and decrypts, by the id of its key."""
+        """Ciphers by the id of their key."""
         return {name: _library()(_derived(key, b"encrypt")) for name, key in self.keys.items()}
 
     @cached_property
@@ -415,9 +410,8 @@ class Encryption:
     def _decrypt_at(self, path: str, text: EncryptedText) -> str:
         if text.key not in self.keys:
             known = f"encryption.keys has {', '.join(self.keys)}" if self.keys else "there are no encryption.keys here"
-            raise CannotRestore(
-                path, f"is encrypted with key {text.key!r}, and {known}: add that key, or give the value by an edit"
-            )
+            why = f"is encrypted with key {text.key!r}, and {known}: add that key, or give the value by an edit"
+            raise CannotRestore(path, why)
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -1,4 +1,4 @@
-"""What the hints of a function say: which classes its values may be of, and how plain JSON becomes such values."""
+"""Hints of functions: the classes that their values may be of, and how plain JSON becomes such values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANYTHING = (Any, object, None, inspect.Parameter.empty)
 
 
 def plain_function(function: Callable[..., Any]) -> Any:
-    """What was written with `def`: below decorators, `functools.partial`, methods and objects that can be called."""
+    """Return the `def` below decorators, `functools.partial`, methods and callable objects."""
     found: Any = inspect.unwrap(function)
     while not inspect.isfunction(found):
         if isinstance(found, functools.partial):
@@ -71,7 +71,7 @@ def _resolve(
 
 
 def local_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The classes, and other hints, in the function inside of which this one is being made: only now they are known.
+    """Return the classes, and other hints, local to the enclosing function of this one: only now they are known.
 
     Without them its hints could not be resolved: `from __future__ import annotations` makes text of them.
     """
@@ -84,21 +84,15 @@ def local_names(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    cells = (
-        zip(getattr(function, "__code__", _NO_CODE).co_freevars, function.__closure__ or (), strict=False)
-        if (inspect.isfunction(function))
-        else ()
-    )
-    found = {}
-    for name, cell in cells:
+    found: dict[str, Any] = {}
+    if not inspect.isfunction(function):
+        return found
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             found[name] = cell.cell_contents
         except ValueError:  # not yet known
             continue
     return found
-
-
-_NO_CODE = (lambda: None).__code__
 
 
 def reachable_classes(hints: Mapping[str, Any], names: Mapping[str, Any] | None = None) -> dict[str, type]:
@@ -132,7 +126,7 @@ def _resolve_forward(hint: str | ForwardRef, names: Mapping[str, Any]) -> Any:
 
 
 def can_be_made(kind: type) -> bool:
-    """Whether objects of the class can be made again from JSON."""
+    """Return True if objects of the class can be made again from JSON."""
     is_namedtuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
     return issubclass(kind, Enum) or is_dataclass(kind) or is_namedtuple or hasattr(kind, "__pydantic_fields__")
 
@@ -185,7 +179,7 @@ class Hint:
         self._fits_all = _kind_of_anything(hint)
 
     def allows_any(self, value: Any) -> bool:
-        """Whether the hint says nothing about what is in the value."""
+        """Return True if the hint says nothing about what is in the value."""
         return self._fits_all is not None and isinstance(value, self._fits_all)
 
     def coerce(self, value: Any) -> Any:
@@ -229,7 +223,7 @@ def field_hint(kind: type, name: str) -> Hint:
 
 
 def _with_what_fits(value: Any, result: Any) -> Any:
-    """What pydantic made of a value, but without what it changed needlessly: a whole number may be where floats are.
+    """Return pydantic's result without needless changes: a whole number may be where floats are.
 
     Of a TypedDict it leaves out names, and of an Iterable it makes an iterator.
     """

@@ -7,11 +7,11 @@ import binascii
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -25,7 +25,7 @@ _Moment = datetime | time
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """How values of exactly one type become plain JSON that a person can edit, and values again.
+    """Conversion of values of exactly one type to plain JSON that a person can edit, and back.
 
     `to_plain` raises ValueError for a value that cannot come back, `from_plain` for JSON that is no such value. `what`
     says in messages what such a value is, as in "a Decimal". `name` stands beside the payload.
@@ -39,7 +39,7 @@ class ValueKind:
 
     @property
     def article_and_name(self) -> str:
-        """What such a value is, for messages."""
+        """Name of such a value in messages."""
         return self.what or f"of the kind {self.name!r}"
 
 
@@ -62,9 +62,6 @@ def named_kind(name: str, kind: Any) -> ValueKind:
     if name in RESERVED or kind.type in _BY_TYPE or kind.type in _PLAIN_TYPES:
         raise InvalidInput(f"the kind {name!r} of {kind.type.__name__} is built in: it cannot be replaced")
     return replace(kind, name=name)
-
-
-# --- text of the JSON value that is read
 
 
 def _text(plain: Any) -> str:
@@ -137,16 +134,13 @@ def _moment_plain(value: _Moment) -> str:
     if isinstance(zone, ZoneInfo):
         if not zone.key:
             raise ValueError("has a time zone without a name")
-        if isinstance(value, datetime) and _in_zone(value.replace(tzinfo=_fixed(value.utcoffset())), zone) is None:
+        fixed = timezone(value.utcoffset() or timedelta())
+        if isinstance(value, datetime) and _in_zone(value.replace(tzinfo=fixed), zone) is None:
             raise ValueError("has an offset that text cannot hold")
         return f"{text}[{zone.key}]" if isinstance(value, datetime) or not value.fold else f"{text}[{zone.key},{_FOLD}]"
     if zone is not None and zone.utcoffset(None) is None:
         raise ValueError(f"has a time zone of type {type(zone).__name__}, which is neither fixed nor a ZoneInfo")
     return f"{text}[{_FOLD}]" if value.fold else text
-
-
-def _fixed(offset: timedelta | None) -> tzinfo:
-    return timezone(offset or timedelta())
 
 
 @lru_cache(64)
@@ -193,14 +187,6 @@ def _time(plain: Any) -> time:
     return moment if name is None else moment.replace(tzinfo=_zone(name))
 
 
-def _complex(plain: Any) -> complex:
-    return complex(_text(plain))
-
-
-def _large_int_plain(value: int) -> str:
-    return str(value)  # raises ValueError above 4300 digits
-
-
 def _base64(value: bytes | bytearray) -> str:
     return base64.b64encode(value).decode()
 
@@ -223,10 +209,10 @@ BUILT_IN: tuple[ValueKind, ...] = (
     _named("pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"),
     _named("bytes", bytes, _base64, _bytes, "bytes as base64"),
     _named("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
-    _named("complex", complex, str, _complex, "a complex number"),
+    _named("complex", complex, str, lambda plain: complex(_text(plain)), "a complex number"),
 )
 #: For numbers that JSON, or parsers of it, do not have.
-LARGE_INT = _named("int", int, _large_int_plain, _int, "a whole number")
+LARGE_INT = _named("int", int, str, _int, "a whole number")  # `str` raises ValueError above 4300 digits
 SPECIAL_FLOAT = _named("float", float, repr, _float, "a number")
 _PLAIN_TYPES = frozenset([str, int, float, bool, type(None), dict, list, tuple, set, frozenset])
 _BY_TYPE: Mapping[type, ValueKind] = {kind.type: kind for kind in BUILT_IN}
@@ -238,29 +224,7 @@ RESERVED = frozenset(
 )
 
 
-def same_moment(one: _Moment, other: _Moment) -> bool:
-    """Whether two instants or times of one type are spelled alike: equal ones may be of different zones."""
-    return _moment_plain(one) == _moment_plain(other)
-
-
-def same_number(one: Any, other: Any) -> bool:
-    """Whether two numbers of one type are the same, digits included; NaN is the same as NaN."""
-    if isinstance(one, Decimal):
-        return bool(one.as_tuple() == other.as_tuple())  # of NaN too, and it does not take 1.0 for 1.00
-    if isinstance(one, float):
-        return (math.isnan(one) and math.isnan(other)) or (one == other and repr(one) == repr(other))
-    if isinstance(one, complex):
-        return repr(one) == repr(other)
-    return bool(one == other)
-
-
-def is_path(value: object) -> bool:
-    """Whether it is a path of any sort."""
-    return isinstance(value, PurePath)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What the values of classes are made of, whether two values are the same, and how parts of them are named.
+# ------------------------------------------------------------------------------- values of classes, and equal values
 
 
 def qualified_name(kind: type) -> str:
@@ -269,7 +233,7 @@ def qualified_name(kind: type) -> str:
 
 
 def members_of(value: Any) -> tuple[str, dict[str, Any]] | None:
-    """What sort of class the value's is, and the values that it is made of again; None for any other class."""
+    """Return the sort of the value's class, and the values to make it of again; None for any other class."""
     kind = type(value)
     if isinstance(value, type):
         return None
@@ -282,7 +246,7 @@ def members_of(value: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def _model_members(model: Any) -> dict[str, Any]:
-    """What a pydantic model was made of: its default values are left out, so that they are as little set as before."""
+    """Return the values to make a pydantic model of again: defaults are left out, so that they stay unset."""
     members = {}
     for name, info in type(model).__pydantic_fields__.items():
         value = getattr(model, name)
@@ -294,7 +258,7 @@ def _model_members(model: Any) -> dict[str, Any]:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values are equal and of equal types, inside too: NaN is NaN, 1 is neither 1.0 nor True.
+    """Return True if two values are equal and of equal types, inside too: NaN is NaN, 1 is neither 1.0 nor True.
 
     Raises what the values raise when they are compared.
     """
@@ -303,10 +267,14 @@ def same_value(one: Any, other: Any) -> bool:
         return True
     if kind is not type(other):
         return False
-    if kind in (float, complex, Decimal):
-        return same_number(one, other)
+    if kind is Decimal:
+        return bool(one.as_tuple() == other.as_tuple())  # of NaN too, and it does not take 1.0 for 1.00
+    if kind is float:
+        return (math.isnan(one) and math.isnan(other)) or (one == other and repr(one) == repr(other))
+    if kind is complex:
+        return repr(one) == repr(other)
     if kind in (datetime, time):
-        return same_moment(one, other)
+        return _moment_plain(one) == _moment_plain(other)  # equal ones may be of different zones
     if isinstance(one, dict):
         return len(one) == len(other) and all(map(same_value, one, other)) and _all_same(one.values(), other.values())
     if isinstance(one, list | tuple):
@@ -339,7 +307,7 @@ def find_class(name: str, classes: Mapping[str, type]) -> type:
 
 
 def reason_of(problem: Exception) -> str:
-    """What is wrong, on one line: of a pydantic error each field with its problem."""
+    """Return the problem on one line: of a pydantic error each field with its problem."""
     errors = getattr(problem, "errors", None)
     if not callable(errors):
         return str(problem) or type(problem).__name__

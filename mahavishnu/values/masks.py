@@ -1,7 +1,7 @@
 """Masks in the texts of errors: a value that a letter hides is hidden where an error quotes it, too.
 
-What is found is the value as it is written, also with the escapes of Python, JSON and URLs, and the number of a card or
-an account without its blanks. A value of fewer than four characters is left alone: it would be found everywhere.
+A value is found as it is written, also with the escapes of Python, JSON and URLs, and the number of a card or an
+account without its blanks. A value of fewer than four characters is left alone: it would be found everywhere.
 
 It takes some milliseconds for each hundred kilobytes of text, however many values there are.
 """
@@ -80,7 +80,7 @@ def _mask(text: str, forms: set[str]) -> str:
 
 
 def _quoted(text: str, forms: set[str]) -> Iterator[Span]:
-    """Where a form stands in the text; of those that begin at one place the longest."""
+    """Yield the places of forms in the text; of those that begin at one place the longest."""
     if len(forms) <= _FEW:
         there = [form for form in forms if form in text]
     else:
@@ -109,7 +109,7 @@ def _is_word(character: str) -> bool:
 
 
 def _torn(text: str, forms: set[str]) -> Iterator[Span]:
-    """What is left of a form of which the middle, the end or the beginning is where a long text was cut."""
+    """Yield the rest of a form whose middle, end or beginning is where a long text was cut."""
     for cut in _CUT.finditer(text):
         before, after = text[: cut.start()], text[cut.end() :]
         for form in forms:

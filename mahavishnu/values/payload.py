@@ -1,4 +1,4 @@
-"""What a letter keeps of a failed task: plain JSON with its types beside it, and masks in the place of secrets."""
+"""The form of a failed task in a letter: plain JSON with its types beside it, and masks in the place of secrets."""
 
 from __future__ import annotations
 
@@ -26,15 +26,20 @@ if TYPE_CHECKING:
     from mahavishnu.values.kinds import ValueKind
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a run was given, as it was before it: a retry gets what the first run got. The copies stay in memory.
-
 # Nothing that a function does changes a value of these, so no snapshot is taken of it.
 _CONSTANT = frozenset([str, int, float, bool, NoneType, bytes, complex, Decimal, date, datetime, time, timedelta, UUID])
 _PLAIN = _CONSTANT | {dict, list, tuple, set, frozenset}
 _CONTAINERS = (list, dict, set, frozenset, tuple, bytearray)
 
 Snapshot: TypeAlias = "bytes | _Parts"
+# In the metadata of letters that are not retried automatically:
+NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
+REDACTED = "dlq_redacted"  #: that arguments are masked
+WriteValues: TypeAlias = "Callable[[Any, Callable[[Any], str]], WrittenValues]"
+"""Writes a task as JSON, with descriptions in the place of what cannot come back."""
+
+
+# ------------------------------------------- the arguments of a run, in memory: a retry gets what the first run got
 
 
 class TaskSnapshot:
@@ -52,9 +57,9 @@ class TaskSnapshot:
 
 
 def take_snapshot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Snapshot | None:
-    """The arguments of a call before it; None where there is nothing that the call could change: found at once.
+    """Return the arguments of a call before it; None where the call could change nothing.
 
-    Only what a function can change is copied, and only what a letter could keep.
+    Only arguments that a function can change and a letter could keep are copied.
     """
     if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
         return None
@@ -131,13 +136,7 @@ def _copy(values: list[Any]) -> bytes | list[Any]:
     return copies
 
 
-# ----------------------------------------------------------------------------------------------------
-
-# In the metadata of letters that nothing retries by itself:
-NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
-REDACTED = "dlq_redacted"  #: that arguments are masked
-WriteValues: TypeAlias = "Callable[[Any, Callable[[Any], str]], WrittenValues]"
-"""Writes a task as JSON, with descriptions in the place of what cannot come back."""
+# --------------------------------------------------------------------------------------- the payload of a letter
 
 
 class Payload(NamedTuple):
@@ -149,16 +148,12 @@ class Payload(NamedTuple):
 
 
 def write_payload(
-    request: LetterRequest,
-    patterns: Sequence[str] = (),
-    kinds: Iterable[ValueKind] = (),
-    *,
-    hides: bool = False,
+    request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = (), *, hides: bool = False
 ) -> Payload:
-    """The request's task as a letter keeps it. Raises InvalidPayload for what has no JSON form at all.
+    """Return the request's task as a letter keeps it. Raises InvalidPayload for a task without any JSON form.
 
-    What would not come back equal is noted, and so is what the request wants to be masked: a person has to look at it.
-    With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
+    Values that would not come back equal are noted, and so are those that the request masks: a person has to look at
+    them. With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
     """
     from mahavishnu.values.typed_json import MASKED, plain_text
 
@@ -213,7 +208,7 @@ def _changed_paths(plain: Any, masked: Any, path: str) -> Iterator[str]:
 
 
 def is_secret(key: str, patterns: Sequence[str]) -> bool:
-    """Whether what is under this key is masked."""
+    """Return True if values under this key are masked."""
     return _secrets(tuple(patterns)).match(key.lower()) is not None
 
 
@@ -232,9 +227,8 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     if not patterns:
         return value
     if isinstance(value, Mapping):
-        return {
-            key: MASK if is_secret(_json_key(key), patterns) else redact(item, patterns) for key, item in value.items()
-        }
+        names = [(key, str.__str__(key) if isinstance(key, str) else str(key)) for key in value]  # as JSON spells them
+        return {key: MASK if is_secret(name, patterns) else redact(value[key], patterns) for key, name in names}
     if isinstance(value, list | tuple):
         return [redact(item, patterns) for item in value]
     if isinstance(value, set | frozenset):
@@ -245,16 +239,8 @@ def redact(value: Any, patterns: Sequence[str]) -> Any:
     return value
 
 
-def _json_key(key: Any) -> str:
-    """A key as JSON spells it: of an enum of texts the text, whatever its `str` is."""
-    return str.__str__(key) if isinstance(key, str) else str(key)
-
-
 class LetterRequest(NamedTuple):
-    """What the caller says about a failure besides the failure itself. None means: as usual.
-
-    The usual namespace is the queue's own.
-    """
+    """Facts about a failure besides the failure itself. None means the default, for the namespace the queue's own."""
 
     task_id: str
     task: Any

@@ -1,4 +1,4 @@
-"""What becomes of the types beside a payload when somebody edits it: each stays at its path, or the edit is refused."""
+"""Types beside a payload during an edit: each stays at its path, or the edit is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = {str: "text", bool: "true or false", int: "a number", float: "a number"
 
 
 def require_types(types: Any) -> Types:
-    """Types that somebody handed in. Raises InvalidInput for what is no object of paths and kinds."""
+    """Return types that a caller handed in. Raises InvalidInput for anything but an object of paths and kinds."""
     if not isinstance(types, Mapping) or not all(
         type(path) is str and type(kind) is str and kind and (not path or path[0] == "/")
         for path, kind in types.items()
@@ -63,7 +63,7 @@ class _Checker:
         if new is None and node.kind is not None:
             return
         if form == LOST or (form == EXACT and type(old) is not type(new)):
-            return  # whoever wrote the new value says what it is
+            return  # the new value has the type that it was written with
         if node.kind is not None:
             self._require_kind(old, node.kind, form, name, new, path)
             self._types[path] = node.kind
@@ -127,13 +127,12 @@ class _Checker:
             try:
                 known.from_plain(key)
             except Exception as problem:
-                raise _refusal(
-                    f"{path}/{pointer_step(key)}", f"under {known.article_and_name}", key, str(problem)
-                ) from problem
+                place = f"{path}/{pointer_step(key)}"
+                raise _refusal(place, f"under {known.article_and_name}", key, str(problem)) from problem
 
 
 def _former_places(old: list[Any], new: list[Any]) -> list[int]:
-    """Where each element of the new list was: an equal one that nobody else claims, else the same place."""
+    """Return the former place of each element: that of an equal one that is free, else the same place."""
     free = [place for place, item in enumerate(old) if place >= len(new) or not same_json(item, new[place])]
     places = []
     for place, item in enumerate(new):

@@ -36,15 +36,23 @@ from mahavishnu.values.kinds import (
     reason_of,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# The kinds of the parts of a payload: stored flat, by JSON pointer, and walked as a tree.
-
 Types = dict[str, str]  # JSON pointer → kind
+Convert = Callable[[type, str, Any, str], Any]
 EACH = "-"  # in place of an element's place: each of them
+EXACT = "exact"
+MASKED = "masked"  # in place of the type of what is lost
+_NO_TYPES: Types = {}
+_TEXT = frozenset([str])
+_ALWAYS_PLAIN = frozenset([str, bool, type(None)])
+_SCALARS = frozenset([*_ALWAYS_PLAIN, int, float])
+_LONG_NUMBER = re.compile("[0-9]{19}")
+_SEQUENCES: Mapping[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_CLASSES = frozenset(["enum", "dataclass", "namedtuple", "model"])
+_MAKERS: Mapping[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 class TypeTree:
-    """The kind of a part, and those of its parts by name or place."""
+    """Kind of a part of a payload, and those of its parts by name or place."""
 
     __slots__ = ("kind", "parts")
 
@@ -53,7 +61,7 @@ class TypeTree:
         self.parts: dict[str, TypeTree] = {}
 
     def part(self, step: str | int) -> TypeTree | None:
-        """What is known of a member, or of an element by its place: what is said of all is true of it, too."""
+        """Return what is known of a member, or of an element by its place, with what is said of all elements."""
         own = self.parts.get(str(step))
         if isinstance(step, str) or (each := self.parts.get(EACH)) is None:
             return own
@@ -78,20 +86,6 @@ def tree_of(types: Mapping[str, str]) -> TypeTree:
             node = node.parts.setdefault(unescape(step), TypeTree())
         node.kind = kind
     return root
-
-
-# ----------------------------------------------------------------------------------------------------
-
-EXACT = "exact"
-MASKED = "masked"  # in place of the type of what is lost
-_NO_TYPES: Types = {}
-_TEXT = frozenset([str])
-_ALWAYS_PLAIN = frozenset([str, bool, type(None)])
-_SCALARS = frozenset([*_ALWAYS_PLAIN, int, float])
-_LONG_NUMBER = re.compile("[0-9]{19}")
-_SEQUENCES: Mapping[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
-_CLASSES = frozenset(["enum", "dataclass", "namedtuple", "model"])
-_MAKERS: Mapping[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def _refuse_type(value: Any) -> Any:
@@ -124,7 +118,7 @@ def plain_text(value: Any) -> str | None:
 
 
 def _has_plain_types(value: Any) -> bool:
-    """Whether all of it is of the very types that JSON has, and all keys are text. It does not contain itself."""
+    """Return True if all types are exactly those of JSON, and all keys are text. It does not contain itself."""
     waiting = [value]
     for each in waiting:  # more of them come while it goes on
         kind = type(each)
@@ -162,12 +156,10 @@ def write(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tu
 
 
 def write_all(
-    value: Any,
-    describe: Callable[[Any], Any],
-    kinds: Iterable[ValueKind] = (),
-    classes: dict[str, type] | None = None,
+    value: Any, describe: Callable[[Any], Any], kinds: Iterable[ValueKind] = (), classes: dict[str, type] | None = None
 ) -> tuple[Any, Types, dict[str, str]]:
-    """As `write`, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is `lost`.
+    """Write as `write` does, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is
+    `lost`.
 
     The classes of the parts are noted in `classes`.
 
@@ -190,10 +182,7 @@ class _Writer:
         self.lost: dict[str, str] = {}
         self.classes: dict[str, type] = {}
 
-    def write(self, value: Any) -> tuple[Any, Types]:
-        return self._write(value, "", ())
-
-    def _write(self, value: Any, path: str, inside: tuple[int, ...]) -> tuple[Any, Types]:
+    def write(self, value: Any, path: str = "", inside: tuple[int, ...] = ()) -> tuple[Any, Types]:
         kind = type(value)
         if kind in _ALWAYS_PLAIN:
             return value, _NO_TYPES
@@ -215,9 +204,8 @@ class _Writer:
         except InvalidPayload:
             raise
         except Exception as problem:  # parts of a user's value may raise anything
-            why = (
-                str(problem) if isinstance(problem, _CannotWrite | ValueError) else f"cannot be read: {problem!r:.200}"
-            )
+            is_ours = isinstance(problem, _CannotWrite | ValueError)
+            why = str(problem) if is_ours else f"cannot be read: {problem!r:.200}"
             if self._describe is None:
                 raise InvalidPayload(label_of(path, self._name), why) from None
             self.lost[path] = why
@@ -249,7 +237,7 @@ class _Writer:
         types = dict(types)
         for name, item in members.items():
             step = "/" + name.replace("~", "~0").replace("/", "~1")
-            plain[name], below = self._write(item, path + step, inside)
+            plain[name], below = self.write(item, path + step, inside)
             for deeper, kind in below.items():
                 types[step + deeper] = kind
         return plain, types
@@ -257,7 +245,7 @@ class _Writer:
     def _write_elements(
         self, value: Iterable[Any], kind: type, path: str, inside: tuple[int, ...]
     ) -> tuple[list[Any], Types]:
-        done = [self._write(item, f"{path}/{place}", inside) for place, item in enumerate(value)]
+        done = [self.write(item, f"{path}/{place}", inside) for place, item in enumerate(value)]
         if kind is set or kind is frozenset:  # sets have no order of their own; equal ones have to be spelled alike
             done.sort(key=_order)
         types: Types = {"": _SEQUENCES[kind]} if kind in _SEQUENCES else {}
@@ -271,7 +259,7 @@ class _Writer:
 
 
 class _CannotWrite(Exception):
-    """Why a part cannot be written; its path is put in front where it is known."""
+    """Reason why a part cannot be written; its path is put in front where it is known."""
 
 
 def _scalar(kind: ValueKind, value: Any) -> tuple[Any, Types]:
@@ -315,11 +303,6 @@ def _keys(value: Mapping[Any, Any], kinds: Mapping[type, ValueKind]) -> tuple[li
     return names, {"": f"dict:{name}"}
 
 
-# --- reading
-
-Convert = Callable[[type, str, Any, str], Any]
-
-
 def read(
     plain: Any,
     types: Mapping[str, str],
@@ -341,7 +324,7 @@ def read(
 
 
 def find_lost(types: Mapping[str, str]) -> CannotRestore | None:
-    """Why nobody can run what has these types: a value in it was lost, and none has been given since.
+    """Return why a task with these types cannot be run: a value in it was lost, and none has been given since.
 
     >>> print(find_lost({"/due": "date", "/to": "lost:socket"}))
     to was of type socket, which cannot come back: give a value by an edit
@@ -376,9 +359,8 @@ class _Reader:
             try:
                 made_of = find_class(name, self._classes)
             except LookupError:
-                raise CannotRestore(
-                    path, f"is of the class {name}, which the hints of the function do not name"
-                ) from None
+                why = f"is of the class {name}, which the hints of the function do not name"
+                raise CannotRestore(path, why) from None
         try:
             if form == EXACT:
                 return plain
@@ -403,9 +385,8 @@ class _Reader:
         try:
             return known.from_plain(plain)
         except Exception as problem:  # of a plugin too
-            raise CannotRestore(
-                path, f"is {plain!r:.80}, which is not {known.article_and_name}: {problem}"
-            ) from problem
+            why = f"is {plain!r:.80}, which is not {known.article_and_name}: {problem}"
+            raise CannotRestore(path, why) from problem
 
     def _key(self, key: str, kind: str, path: str) -> Any:
         return int(key) if kind == "int" else self._make(key, kind, TypeTree(), f"{path}/{pointer_step(key)}")

@@ -1,4 +1,4 @@
-"""What the attributes of an error say: statuses, numbers and codes, found by their usual names and shapes."""
+"""Evidence in the attributes of an error: statuses, numbers and codes, found by their usual names and shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mahavishnu.model.letter_parts import ErrorCategory
 
 
 def match_attributes(error: BaseException) -> Finding | None:
-    """What the error's attributes say; the most specific attribute counts."""
+    """Match the error's attributes; the most specific attribute counts."""
     if is_bare(error):  # it has at most an errno
         return _match_errno(error) if isinstance(error, OSError) else None
     for match in _MATCHERS:
@@ -231,7 +231,7 @@ _MAIL_STATUS = re.compile(r"[45]\.\d\.\d{1,3}\b")
 
 
 def _match_exit(error: BaseException) -> Finding | None:
-    """How a command ended, where its exit status says more than that it failed."""
+    """Match the exit status of a command, where it says more than that the command failed."""
     for name in ("returncode", "exit_code", "exit_status"):
         status = attribute(error, name)
         if isinstance(status, int) and (category := data.codes().exit.get(status)) is not None:
@@ -254,7 +254,7 @@ _MATCHERS: tuple[Callable[[BaseException], Finding | None], ...] = (
 
 
 def match_retry_flag(error: BaseException) -> Finding | None:
-    """Whether the error is flagged as retriable, as some libraries do. Weak evidence: it does not say why."""
+    """Match a flag for retriable errors, as some libraries have. Weak evidence: it does not say why."""
     for name in ("retriable", "retryable", "is_retryable", "should_retry"):
         if attribute(error, name) is True:
             return Finding(ErrorCategory.TRANSIENT, f"it says {name} of itself")

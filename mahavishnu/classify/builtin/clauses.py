@@ -193,13 +193,13 @@ def _tells_success(clause: str) -> bool:
 
 
 def around(match: re.Match[str]) -> tuple[str, str]:
-    """What stands before and after a match in its clause, as far as it may turn the meaning."""
+    """Return the context before and after a match in its clause, as far as it may turn the meaning."""
     start, end = match.span()
     return match.string[max(start - _NEAR, 0) : start], match.string[end : end + _NEAR]
 
 
 def is_negated(words: str, before: str, after: str) -> bool:
-    """Whether the context of the words says that it did not happen, is over, or is only a setting.
+    """Return True if the context of the words says that it did not happen, is over, or is only a setting.
 
     >>> is_negated("connection error", "there was no ", " today")
     True

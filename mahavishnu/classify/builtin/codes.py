@@ -1,4 +1,4 @@
-"""What codes and names say: HTTP statuses, errno, SQLSTATE, gRPC and mail statuses, names of errors; also in texts."""
+"""Evidence in codes and names, also in texts: HTTP, errno, SQLSTATE, gRPC and mail statuses, names of errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def match_name(name: str) -> ErrorCategory | None:
 
 @lru_cache(maxsize=4096)
 def says_nothing(name: str) -> bool:
-    """Whether the words in a name mean something else than alone: an `InterfaceError` is of no network interface."""
+    """Return True if a name's words mean something else alone: an `InterfaceError` is of no network interface."""
     whole, bare = data.names().whole, _split_name(name)[1]
     return bare in whole and whole[bare] is None
 
@@ -165,7 +165,7 @@ def errno_name(number: int) -> str:
 
 
 def match_codes(clause: str) -> Finding | None:
-    """What a code in a clause of a normalized text says."""
+    """Match a code in a clause of a normalized text."""
     known = data.codes()
     # Looking for a word first is far cheaper than looking for a pattern, and most clauses have no code at all.
     if "err" in clause or "sql" in clause or "code" in clause:
@@ -200,7 +200,7 @@ def match_codes(clause: str) -> Finding | None:
 
 
 def match_code_name(text: str) -> Finding | None:
-    """What the name of a code says, in a text before it is normalized.
+    """Match the name of a code in a text before it is normalized.
 
     >>> match_code_name("An error occurred (ExpiredToken) when calling the ListBuckets operation: …").reason
     "text: error code 'ExpiredToken'"
@@ -222,7 +222,7 @@ def match_code_name(text: str) -> Finding | None:
 
 
 def match_constant_name(text: str) -> Finding | None:
-    """What a name says that stands in a text, neither as a word of English nor in the place of a code.
+    """Match a name in a text that is neither a word of English nor in the place of a code.
 
     >>> match_constant_name("RESOURCE_LOCKED - cannot obtain exclusive use of the queue").reason
     "text: 'RESOURCE_LOCKED'"

@@ -38,7 +38,7 @@ _BEGINS = r"(?:^|(?<=[:;,(\[\"'>|=] )|(?<=[:(\[\"'>=])|(?<=error )|(?<=exception
 
 
 class Types(NamedTuple):
-    """What types of exceptions say; see `data/types.tsv`."""
+    """Categories of types of exceptions; see `data/types.tsv`."""
 
     listed: Mapping[str, ErrorCategory]
     weak: Mapping[str, ErrorCategory]
@@ -48,7 +48,7 @@ class Types(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """What codes say, by who gives them; see `data/codes.tsv`."""
+    """Categories of codes, by who gives them; see `data/codes.tsv`."""
 
     errno: Mapping[int, ErrorCategory]
     windows: Mapping[int, ErrorCategory]
@@ -69,7 +69,7 @@ class Codes(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What the words in a name say; see `data/names.tsv`. A whole name may be known to say nothing."""
+    """Categories of the words in a name; see `data/names.tsv`. A whole name may be known to say nothing."""
 
     whole: Mapping[str, ErrorCategory | None]
     parts: tuple[tuple[ErrorCategory, re.Pattern[str]], ...]
@@ -222,7 +222,7 @@ def _phrase_file() -> tuple[dict[str, str], list[tuple[ErrorCategory, int, str]]
 
 
 def variants(token: str) -> list[str]:
-    """What a token of a phrase may be, each written with blanks.
+    """Return what a token of a phrase may be, each written with blanks.
 
     >>> variants("could_not|exceed~")
     ['could not', 'exceed', 'exceeds', 'exceedd', 'exceeded', 'exceeding']

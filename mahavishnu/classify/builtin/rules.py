@@ -37,7 +37,7 @@ _DELAY = re.compile(
 
 
 def classify(error: BaseException | str, now: datetime | None = None) -> Verdict | None:
-    """What the built-in rules say of an exception or an error text; None if they do not know it.
+    """Classify an exception or an error text by the built-in rules; None if they do not know it.
 
     `now` is needed only to read a Retry-After that is a date. Never raises, whatever the error's attributes and
     `__str__` do.
@@ -66,7 +66,7 @@ def _verdict(category: ErrorCategory, reason: str, retry_in: timedelta | None) -
 
 
 def _findings(links: list[Link]) -> Iterable[tuple[Link, Finding | None]]:
-    """What each error says, the most trusted evidence first."""
+    """Yield the finding of each error, the most trusted evidence first."""
     most = share(len(links))
     for implicit in (False, True):
         part = [link for link in links if link.implicit is implicit]
@@ -98,7 +98,7 @@ def _with_name(name: str | None, message: str) -> str:
 
 
 def match_type(error: BaseException) -> Finding | None:
-    """What the error's type and attributes say; neither its causes nor its words are read."""
+    """Match the error's type and attributes; neither its causes nor its words are read."""
     if is_bare(error):
         return _match_one(error)
     original = attribute(error, "orig")  # SQLAlchemy's wrapper says less than the driver's own error
@@ -122,7 +122,7 @@ def _match_exact_type(kind: type) -> Finding | None:
 
 @lru_cache(maxsize=4096)
 def _match_base_types(kind: type) -> Finding | None:
-    """What the first class in the order of inheritance says that says anything."""
+    """Match the first class in the order of inheritance that says anything."""
     known = data.types()
     for base in kind.__mro__:
         name = _full_name(base)
@@ -167,7 +167,7 @@ def _classify_text(text: str) -> Verdict | None:
 
 
 def _text_findings(errors: list[ParsedError]) -> Iterable[tuple[ParsedError, Finding | None]]:
-    """What each error of a text says, in the order of `_findings`."""
+    """Yield the finding of each error of a text, in the order of `_findings`."""
     explicit = [parsed for parsed in errors if not parsed.implicit]
     for part in (explicit, [parsed for parsed in errors if parsed.implicit]):
         for parsed in part:

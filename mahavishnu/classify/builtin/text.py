@@ -1,4 +1,4 @@
-"""What the words of an error text say."""
+"""Evidence in the words of an error text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _match_short = lru_cache(maxsize=2048)(_match)
 
 
 def is_ambiguous(finding: Finding) -> bool:
-    """Whether a finding may stand for another category, which the text of the error may name.
+    """Return True if a finding may stand for another category, which the text of the error may name.
 
     Some services answer 403 when a rate limit or a quota is exceeded, and some report a rate limit when the account is
     out of credit. Something may be cancelled because of a timeout. Some drivers have one name for statements that are

@@ -1,4 +1,4 @@
-"""One kind of record over two stores: which of the two is asked, and what is made of the answers."""
+"""One kind of record over two stores: which of the two is asked, and how their answers become one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
@@ -17,13 +18,14 @@ from mahavishnu.stores.fallback.drain import Arrival, DrainResult, LocalCopy, dr
 from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally
 from mahavishnu.stores.lease_watch import LeaseWatch
 
-# ----------------------------------------------------------------------------------------------------
-# One page out of two, of the primary store and of the local one, and a cursor that holds both positions.
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+_COUNTED_TWICE = "records that were kept locally are on their way home: some may be counted twice"
 
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Where a list goes on in the primary store and in the local one, and the position up to which all was shown."""
+    """Place to go on in the primary store and in the local one, and the position up to which all was shown."""
 
     primary: Cursor | None = None
     local: Cursor | None = None
@@ -102,15 +104,8 @@ def _is_shown(order: Order[Any], position: tuple[Any, ...], shown: Cursor | None
         raise foreign_cursor() from None
 
 
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-R = TypeVar("R")
-_COUNTED_TWICE = "records that were kept locally are on their way home: some may be counted twice"
-
-
 class StorePair(Protocol):
-    """What a collection needs of its two stores, and of the outage that is one for all kinds."""
+    """Two stores as a collection sees them, with the outage that is one for all kinds."""
 
     primary: Store
     local: Store
@@ -136,12 +131,37 @@ class FallbackCollection(Generic[T]):
         self._local: Collection[LocalCopy[T]] = pair.local.collection(local_copy_kind(kind))
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
+        results: list[Result[T]] = [None] * len(records)
+        new = [index for index, record in enumerate(records) if record.version is None]
+        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
+        theirs = sorted({*range(len(records))} - {*new} - {*local})
         async with self._pair.change():
-            return await self._write(records)
+            for indexes, write in (
+                (local, self._replace_locally),
+                (theirs, partial(self._send, self._primary.write)),
+                (new, self._create),
+            ):
+                if indexes:
+                    for index, result in zip(indexes, await write([records[i] for i in indexes]), strict=True):
+                        results[index] = result
+        return _require_an_answer(results)
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
+        results: list[bool | StoreError] = [False] * len(records)
+        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
+        theirs = sorted({*range(len(records))} - {*local})
         async with self._pair.change():
-            return await self._remove(records)
+            if local:
+                certain = [index for index in local if not _is_uncertain(records[index])]
+                removed = await self._local.remove([self._local_copy(records[index]) for index in certain])
+                answers = dict(zip(certain, removed, strict=True))
+                for index in local:
+                    results[index] = answers.get(index, _unchangeable(records[index].key))
+            if theirs:
+                removed = await self._send(self._primary.remove, [records[i] for i in theirs])
+                for index, result in zip(theirs, removed, strict=True):
+                    results[index] = result
+        return _require_an_answer(results)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
         here: list[Result[LocalCopy[T]]] = [None] * len(keys)
@@ -244,7 +264,7 @@ class FallbackCollection(Generic[T]):
         return result
 
     async def is_forbidden(self) -> bool:
-        """Whether the primary store refuses this kind: it is asked. Raises StoreUnavailable."""
+        """Ask the primary store, and return True if it refuses this kind. Raises StoreUnavailable."""
         try:
             await self._primary.find(Query(limit=1))
         except StoreMisconfigured as problem:
@@ -256,34 +276,6 @@ class FallbackCollection(Generic[T]):
         """Notice records that another process keeps in the same local store."""
         if self.drained and (await self._local.find(Query(limit=1))).items:
             self.drained = False
-
-    async def _write(self, records: Sequence[T]) -> list[Result[T]]:
-        results: list[Result[T]] = [None] * len(records)
-        new = [index for index, record in enumerate(records) if record.version is None]
-        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
-        theirs = sorted({*range(len(records))} - {*new} - {*local})
-        for indexes, write in ((local, self._replace_locally), (theirs, self._replace_in_primary), (new, self._create)):
-            if indexes:
-                for index, result in zip(indexes, await write([records[i] for i in indexes]), strict=True):
-                    results[index] = result
-        return _require_an_answer(results)
-
-    async def _remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        results: list[bool | StoreError] = [False] * len(records)
-        local = [index for index, record in enumerate(records) if is_kept_locally(record)]
-        theirs = sorted({*range(len(records))} - {*local})
-        if local:
-            certain = [index for index in local if not _is_uncertain(records[index])]
-            removed = await self._local.remove([self._local_copy(records[index]) for index in certain])
-            answers = dict(zip(certain, removed, strict=True))
-            for index in local:
-                results[index] = answers.get(index, _unchangeable(records[index].key))
-        if theirs:
-            for index, result in zip(
-                theirs, await self._remove_from_primary([records[i] for i in theirs]), strict=True
-            ):
-                results[index] = result
-        return _require_an_answer(results)
 
     async def _create(self, records: Sequence[T]) -> list[Result[T]]:
         # The caller may be cancelled at any moment, but a record must not be lost between the two stores.
@@ -300,7 +292,7 @@ class FallbackCollection(Generic[T]):
             return [None if kept else next(created) for kept in taken]
 
     async def _local_get(self, keys: Sequence[str]) -> list[Result[LocalCopy[T]]]:
-        """What is kept locally. An error of the local store becomes each key's, so that the primary is still asked."""
+        """Get what is kept locally. An error of the local store becomes each key's: the primary is still asked."""
         try:
             return await self._local.get(keys)
         except StoreError as problem:
@@ -352,15 +344,11 @@ class FallbackCollection(Generic[T]):
         written = iter(self._records(await self._local.write([self._local_copy(record) for record in certain])))
         return [_unchangeable(record.key) if _is_uncertain(record) else next(written) for record in records]
 
-    async def _replace_in_primary(self, records: Sequence[T]) -> list[Result[T]]:
+    async def _send(
+        self, change: Callable[[Sequence[T]], Awaitable[list[R | StoreError]]], records: Sequence[T]
+    ) -> list[R | StoreError]:
         try:
-            return await self._ask(lambda: self._primary.write(records))
-        except (StoreUnavailable, StoreMisconfigured) as problem:
-            return [problem] * len(records)
-
-    async def _remove_from_primary(self, records: Sequence[T]) -> list[bool | StoreError]:
-        try:
-            return await self._ask(lambda: self._primary.remove(records))
+            return await self._ask(lambda: change(records))
         except (StoreUnavailable, StoreMisconfigured) as problem:
             return [problem] * len(records)
 
@@ -417,13 +405,9 @@ def _unchangeable(key: str) -> StoreUnavailable:
     )
 
 
-def _means_away(result: object) -> bool:
-    return isinstance(result, StoreUnavailable | StoreMisconfigured)
-
-
 def _require_an_answer(results: list[R]) -> list[R]:
-    """The results. Raises where not one record was answered: then the store as a whole cannot answer."""
-    if results and all(_means_away(result) for result in results):
+    """Return the results. Raises where not one record was answered: then the store as a whole cannot answer."""
+    if results and all(isinstance(result, StoreUnavailable | StoreMisconfigured) for result in results):
         first: Any = results[0]
         if isinstance(first, StoreMisconfigured):
             raise first

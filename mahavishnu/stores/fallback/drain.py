@@ -20,24 +20,26 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
 from mahavishnu.model.work import original_task_id
-from mahavishnu.stores.base import Collection, Cursor, Store, get_one, write_one
+from mahavishnu.stores.base import Collection, Store, find_pages, get_one, write_one
 from mahavishnu.stores.kind import Field, Kind, ReconcileResult, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.retained import Revision, find_place, forget_revisions, keep_former
 
-# ----------------------------------------------------------------------------------------------------
-# How the local store of a pair keeps a record that belongs into the other one.
-
+log = logging.getLogger(__name__)
+BATCH = 500
+# Told which records of a kind have arrived, before their local copies are removed: if it raises StoreError, they stay.
+Arrival: TypeAlias = Callable[[Kind[Any], Sequence[Any]], Awaitable[None]]
+_TRIES = 5  # at a record of the primary that others keep changing; the next round tries again
 _MARK = "held_uncertain"
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCopy(Generic[T]):
-    """A record kept locally.
+    """A record that the local store keeps for the primary one.
 
-    While `uncertain`, its twin may exist in the primary store (an answer was lost, or it is being moved there), and
-    nobody may change it: two copies that both live on could be run twice.
+    While `uncertain`, its twin may exist in the primary store (an answer was lost, or it is being moved there), and it
+    must not change: two copies that both live on could be run twice.
     """
 
     record: T
@@ -51,7 +53,7 @@ class LocalCopy(Generic[T]):
 
 @cache
 def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
-    """The kind of the copies: the same documents under the same name, and a mark on the uncertain ones.
+    """Return the kind of the copies: the same documents under the same name, and a mark on the uncertain ones.
 
     So the file of a plain local store can be drained too.
     """
@@ -88,23 +90,14 @@ def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
 
 
 def _value_of_copy(field: Field[T], is_due: bool) -> Callable[[LocalCopy[T]], Any]:
-    if is_due:  # nobody can take it, so nobody may find it as something to take
+    if is_due:  # an uncertain copy cannot be taken, so no worker may find it as something to take
         return lambda held: None if held.uncertain else field.value(held.record)
     return lambda held: field.value(held.record)
 
 
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-BATCH = 500
-# Told which records of a kind have arrived, before their local copies are removed: if it raises StoreError, they stay.
-Arrival: TypeAlias = Callable[[Kind[Any], Sequence[Any]], Awaitable[None]]
-_TRIES = 5  # at a record of the primary that others keep changing; the next round tries again
-
-
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """What one round did: how many records moved, how many still wait, and which could not move and why."""
+    """Outcome of one round: how many records moved, how many still wait, and which could not move and why."""
 
     moved: int = 0
     waiting: int = 0
@@ -126,15 +119,13 @@ async def drain(
     """Move every record of the kind, until the primary takes no more. Raises nothing but what `local` raises."""
     home, here = primary.collection(kind), local.collection(local_copy_kind(kind))
     total = DrainResult()
-    after: Cursor | None = None
-    while True:
-        page = await here.find(Query(limit=BATCH), after)
+    async for page in find_pages(here, Query(limit=BATCH)):
         total += DrainResult(waiting=len(page.corrupt), refused=page.corrupt)
         if page.items:
             total += await _move(kind, primary, home, here, page.items, watch, arrive)
-        if page.next is None or total.stopped:
-            return total
-        after = page.next
+        if total.stopped:
+            break
+    return total
 
 
 async def _move(
@@ -150,20 +141,24 @@ async def _move(
         running = await _keys_being_run(kind, home, items, watch)
     except (StoreUnavailable, StoreMisconfigured) as problem:
         return DrainResult(waiting=len(items), stopped=problem)
-    marked = await _mark_uncertain(here, [held for held in items if held.key not in running])
-    moving = list(marked.values())
+    # Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
+    marked = await here.write([replace(held, uncertain=True) for held in items if held.key not in running])
+    moving = [held for held in marked if isinstance(held, LocalCopy)]  # the others changed just now, and wait
     stopped: StoreError | None = None
     was_certain = {held.key for held in items if not held.uncertain}
     arrived: list[LocalCopy[T]] = []
     try:
-        looks_first = {held.key for held in moving if kind is LETTERS and _is_other_work(held.record)}
+        # A letter of other work may join an open letter under another key, which the local store could not see.
+        looks_first = {
+            held.key for held in moving if kind is LETTERS and original_task_id(cast("Any", held.record)) is not None
+        }
         fresh = [kind.versioned(held.record, None) for held in moving if held.key not in looks_first]
         created = iter(await home.write(fresh) if fresh else ())
         results = [None if held.key in looks_first else next(created) for held in moving]
     except (StoreUnavailable, StoreMisconfigured) as problem:
         results, stopped = [problem] * len(moving), problem
     back: list[LocalCopy[T]] = []  # of these it is known that they have no twin
-    total = DrainResult(waiting=len(items) - len(marked), stopped=stopped)
+    total = DrainResult(waiting=len(items) - len(moving), stopped=stopped)
     for held, result in zip(moving, results, strict=True):
         try:
             if result is None:
@@ -212,20 +207,15 @@ async def _keys_being_run(
 
 
 def _settle(kind: Kind[Any], theirs: Any, ours: Any, watch: LeaseWatch) -> ReconcileResult[Any]:
-    """What becomes of the two. Raises ItemFailed, whatever is wrong with them: the others go home all the same."""
+    """Reconcile two records. Raises ItemFailed for any problem with them: the others go home all the same."""
     try:
         return kind.reconcile(theirs, ours, watch.now_for(theirs, ours)) if kind.reconcile else ReconcileResult()
     except Exception as problem:
         raise ItemFailed(ours.key, f"it cannot be reconciled with the one at home: {problem!r}") from problem
 
 
-def _is_other_work(record: Any) -> bool:
-    """Whether it may have to join an open letter under another key: whoever kept it locally could not see that one."""
-    return original_task_id(record) is not None
-
-
 async def _find_place(kind: Kind[T], home: Collection[T], ours: T) -> tuple[T, T | None]:
-    """Our record under the key that it goes home under, and what the primary has under that."""
+    """Return our record under its key at home, and the primary's record under that key."""
     if kind is not LETTERS:
         return ours, await get_one(home, ours.key)
     found: Any = await find_place(cast("Any", home), cast("Any", ours))
@@ -241,9 +231,9 @@ async def _make_searchable(home: Collection[Any]) -> None:
 
 
 async def _remove_of_deleted(primary: Store, kept: Sequence[Revision]) -> None:
-    """Remove revisions from the primary store again whose letters were deleted there.
+    """Remove revisions from the primary store again whose letters were deleted there. Raises StoreError.
 
-    They have to be there by now: whoever deletes a letter after this has looked finds them. Raises StoreError.
+    They have to be there by now: a deletion that begins after this look finds them.
     """
     letters = await primary.collection(LETTERS).get([revision.letter_key for revision in kept])
     deleted = {
@@ -255,20 +245,11 @@ async def _remove_of_deleted(primary: Store, kept: Sequence[Revision]) -> None:
 
 
 async def _is_free(home: Collection[T], key: str) -> bool:
-    """Whether the primary has nothing under the key: an earlier try that might have landed has not."""
+    """Return True if the primary has nothing under the key: an earlier try that might have landed has not."""
     try:
         return await get_one(home, key) is None
     except StoreError:
         return False
-
-
-async def _mark_uncertain(here: Collection[LocalCopy[T]], items: Sequence[LocalCopy[T]]) -> dict[str, LocalCopy[T]]:
-    """The items that nobody but this round can change any more. One that changed just now is left for the next round.
-
-    Marked ones are written again too: of two processes that drain one local store, only one may take the mark off.
-    """
-    marked = await here.write([replace(held, uncertain=True) for held in items])
-    return {held.key: held for held in marked if held is not None and not isinstance(held, StoreError)}
 
 
 async def _reconcile(kind: Kind[T], primary: Store, home: Collection[T], ours: T, watch: LeaseWatch) -> bool:

@@ -58,7 +58,7 @@ class FallbackStore(OpenClose):
         self._watch: asyncio.Task[None] | None = None
         self._draining = asyncio.Lock()
         self._last = DrainResult()
-        self.on_arrival: Arrival | None = None  # somebody who wants to know which records went home
+        self.on_arrival: Arrival | None = None  # told which records went home
         self.drained = 0  # records that went home, ever
         self.last_drain_seconds: float | None = None  # how long it took when some went home the last time
         self._changes = 0
@@ -68,7 +68,7 @@ class FallbackStore(OpenClose):
 
     @property
     def away(self) -> StoreError | None:
-        """Why the primary store is not used at the moment; None while it is."""
+        """Reason why the primary store is not used at the moment; None while it is."""
         return self._away
 
     async def open(self) -> None:
@@ -114,7 +114,7 @@ class FallbackStore(OpenClose):
         return self._collections[kind.name]
 
     def primary_failed(self, problem: StoreError) -> None:
-        """The primary store did not answer: do not ask it again before the watch has seen it."""
+        """Note that the primary store did not answer: it is not asked again before the watch has seen it."""
         if self._away is None or type(self._away) is not type(problem):
             level = logging.ERROR if isinstance(problem, StoreMisconfigured) else logging.WARNING
             extra = log_event("store.lost")
@@ -123,7 +123,7 @@ class FallbackStore(OpenClose):
 
     @contextlib.asynccontextmanager
     async def change(self) -> AsyncIterator[None]:
-        """Around every write and removal, so that closing waits for them."""
+        """Count a write or removal in progress, so that closing waits for it."""
         self._changes += 1
         try:
             yield
@@ -135,14 +135,16 @@ class FallbackStore(OpenClose):
     async def drain(self) -> DrainResult:
         """Try the primary store now and move home what is kept locally. Never raises a StoreError.
 
-        The watch does this by itself; call it to have it done before going on.
+        The watch does this in the background; call it to have it done before going on.
         """
         async with self._draining:
             try:
                 await self._open_primary()
                 health = await self.primary.health()
-                if health.status == "down" and not await self._is_any_forbidden():
-                    raise StoreUnavailable(health.detail)
+                if health.status == "down":
+                    forbidden = [await pair.is_forbidden() for pair in list(self._collections.values())]
+                    if not any(forbidden):
+                        raise StoreUnavailable(health.detail)
             except StoreError as problem:
                 self.primary_failed(problem)
                 return DrainResult(stopped=problem)
@@ -193,9 +195,6 @@ class FallbackStore(OpenClose):
         problems += map(str, self._last.refused)
         status = "degraded" if waiting or problems else health.status
         return Health(status, "; ".join(filter(None, [health.detail, *problems])), waiting, oldest)
-
-    async def _is_any_forbidden(self) -> bool:
-        return any([await pair.is_forbidden() for pair in list(self._collections.values())])
 
     async def _count_waiting(self) -> tuple[int, datetime | None]:
         count, oldest = 0, list[datetime]()

@@ -1,4 +1,7 @@
-"""The connection to OpenSearch: single requests, and requests that are repeated until an answer or a time-out."""
+"""The connection to OpenSearch: requests, single or repeated until an answer or a time-out, and the meaning of answers.
+
+Of an error in an answer its type decides first: the status alone would mislead.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import ssl
 import time
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import Enum, auto
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -26,9 +29,11 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_before_delay, wait_
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.urls import is_loopback
 
-# ----------------------------------------------------------------------------------------------------
-# What an answer of OpenSearch means, or its absence. The error type decides first: the status alone would mislead.
-
+log = logging.getLogger(__name__)
+CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
+SHORTEST_TRY = 0.1
+LARGE_BODY = 500_000
+V = TypeVar("V")
 LONGEST_REASON = 300
 # Reasons quote values of the document, and the name of the user: neither belongs into logs.
 _QUOTES = re.compile(r"(\. Preview of field's value| and User \[).*", re.DOTALL)
@@ -45,7 +50,7 @@ _WRONG_TLS = re.compile(
 
 
 class ItemStatus(Enum):
-    """What became of a request, or of one item of a bulk."""
+    """Outcome of a request, or of one item of a bulk."""
 
     STORED = auto()
     CONFLICT = auto()  #: somebody else got there first
@@ -73,7 +78,7 @@ class TooLarge(StoreUnavailable):
 
 
 def item_status(status: int, type_: str, reason: str) -> ItemStatus:
-    """The outcome that an HTTP status with an error's type and reason (empty without an error) stands for."""
+    """Return the outcome that an HTTP status with an error's type and reason (empty without an error) stands for."""
     if status < 300:
         return ItemStatus.STORED
     if type_ == "version_conflict_engine_exception" or (status == 404 and not type_):
@@ -99,15 +104,15 @@ def item_error(error: Any) -> tuple[str, str]:
 
 
 def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
-    """What an exception of the client means. The result holds no request, so that no secret can leak with it."""
+    """Translate an exception of the client. The result holds no request, so that no secret can leak with it."""
     status = getattr(problem, "status_code", None)
     if isinstance(status, int):
         return _from_answer(status, getattr(problem, "info", None), where)
     causes = list(_causes(problem))
     texts = " ".join(str(cause) for cause in causes)
-    if _WRONG_TLS.search(texts):
+    if wrong := _WRONG_TLS.search(texts):
         return StoreMisconfigured(
-            f"{where}: no trustworthy TLS connection ({_first(_WRONG_TLS, texts)}); "
+            f"{where}: no trustworthy TLS connection ({wrong.group()}); "
             "give the certificate of its authority as `ca`, and check the address"
         )
     names = {base.__name__ for cause in causes for base in type(cause).__mro__}
@@ -117,17 +122,6 @@ def store_error(problem: Exception, where: str) -> StoreError | RequestRejected:
         return StoreUnavailable(f"{where} did not answer in time", maybe_written=True)
     hint = "; if it speaks TLS, its address begins with https" if "ServerDisconnectedError" in names else ""
     return StoreUnavailable(f"{where} did not answer: {type(causes[-1]).__name__}{hint}", maybe_written=True)
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Around what takes an answer apart. Raises StoreUnavailable where that fails: the answer is not OpenSearch's."""
-    try:
-        yield
-    except MahavishnuError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError):
-        raise _foreign(where, "its answer has another form") from None
 
 
 def shorten(reason: Any) -> str:
@@ -176,21 +170,6 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
             waiting += [here.__cause__, *here.args, getattr(here, "info", None), getattr(here, "reason", None)]
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return found.group() if found else ""
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-CONNECTIONS = 64  # to each node: with fewer than there are requests at once, some of them starve
-SHORTEST_TRY = 0.1
-LARGE_BODY = 500_000
-_NO_USE = (Blocked, TooLarge)  # to try again
-V = TypeVar("V")
-
-
 class Client:
     """Sends requests through its own client or a given one, to one node or several, and translates their errors.
 
@@ -219,7 +198,8 @@ class Client:
             user, password = user or url_user, password or url_password
         self._headers = {**(headers or {})}
         if user is not None:
-            self._headers["authorization"] = _basic(user, password or "")
+            credentials = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
+            self._headers["authorization"] = f"Basic {credentials}"
         self._ca, self._verify = ca, verify
         self._own: AsyncOpenSearch | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -228,19 +208,19 @@ class Client:
 
     @property
     def addresses(self) -> list[str]:
-        """Without any secret."""
+        """Addresses without any secret."""
         if self._given is not None:
             return ["the given client"]
         return [f"{host['scheme']}://{host['host']}:{host['port']}{host['url_prefix']}" for host in self._hosts]
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether another try may reach another node."""
+        """True if another try may reach another node."""
         return self._given is not None or len(self._hosts) > 1
 
     @property
     def may_repeat(self) -> bool:
-        """Whether the given client sends requests again by itself, so that our own write may look like another's."""
+        """True if the given client repeats requests on its own, so that our own write may look like another's."""
         return self._given is not None and bool(getattr(self._given.transport, "max_retries", 1))
 
     async def once(
@@ -291,9 +271,15 @@ class Client:
                 return await self.once(method, path, text, params, within=max(share, SHORTEST_TRY))
         raise AssertionError("retrying ends by an answer or an error")
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Around what takes an answer apart: raises StoreUnavailable where the answer is not OpenSearch's."""
-        return reading(self._description)
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Take an answer apart inside: raises StoreUnavailable where the answer is not OpenSearch's."""
+        try:
+            yield
+        except MahavishnuError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise _foreign(self._description, "its answer has another form") from None
 
     async def open(self) -> None:
         """Allow requests. Raises StoreMisconfigured for what can be seen without a connection."""
@@ -385,7 +371,9 @@ class LoopBound(Generic[V]):
 def retrying(seconds: float, on: type[Exception] = StoreUnavailable) -> AsyncRetrying:
     """Repeat an attempt while it raises `on`, with random pauses, for so many seconds; then raise its last error."""
     return AsyncRetrying(
-        retry=retry_if_exception(lambda problem: isinstance(problem, on) and not isinstance(problem, _NO_USE)),
+        retry=retry_if_exception(
+            lambda problem: isinstance(problem, on) and not isinstance(problem, Blocked | TooLarge)
+        ),
         wait=wait_random_exponential(multiplier=0.05, max=0.5),
         stop=stop_before_delay(seconds),
         reraise=True,
@@ -499,12 +487,8 @@ def _parse_url(url: str) -> tuple[dict[str, Any], str | None, str | None]:
     return host, parts.username and unquote(parts.username), parts.password and unquote(parts.password)
 
 
-def _basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
 async def _until_the_loop_ends(client: AsyncOpenSearch) -> AsyncGenerator[None, None]:
-    """Closes the client when it is closed itself, which an event loop does to all such generators when it ends."""
+    """Close the client when this generator is closed, as an event loop does with all of them when it ends."""
     try:
         yield
     finally:

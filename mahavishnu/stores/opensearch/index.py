@@ -1,4 +1,4 @@
-"""One index: it is created or checked before use, and refreshed so that searches see what this process has written."""
+"""One index: created or checked before use, and refreshed so that searches see what this process has written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from mahavishnu.stores.opensearch.client import Blocked, Client, LoopBound, Requ
 from mahavishnu.stores.opensearch.mapping import KEY, REQUIRED_SETTINGS, Documents, Layout, Plan, mapping, plan
 
 log = logging.getLogger(__name__)
+_MISSING = "index_not_found_exception"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a new index is made with."""
+    """Settings of a new index."""
 
     shards: int
     replicas: int | None
@@ -83,14 +84,14 @@ class Index(Generic[T]):
         return True
 
     async def is_there(self) -> bool:
-        """Whether it can be read now. It is made where it is missing, unless its kind is lazy: then it stays so."""
+        """Make the index ready to be read. False where it is missing and its kind is lazy: then it stays so."""
         if self.kind.lazy and not self.ready and await self.look() is None:
             return False
         await self.ensure()
         return True
 
     def invalidate(self) -> None:
-        """Have the next `ensure` look again: somebody dropped or replaced the index."""
+        """Have the next `ensure` look again: the index was dropped or replaced."""
         self.ready = False
 
     def confirm(self, concrete: str) -> None:
@@ -99,11 +100,11 @@ class Index(Generic[T]):
             self._moved = True
 
     async def look(self) -> tuple[Plan, IndexIdentity] | None:
-        """What the existing index needs, and which it is; None if there is none."""
+        """Return the plan for the existing index, and its identity; None if there is none."""
         try:
             found = await self.client.ask("GET", f"/{self.name}")
         except RequestRejected as problem:
-            if problem.type == "index_not_found_exception":
+            if problem.type == _MISSING:
                 return None
             raise StoreMisconfigured(f"index {self.name} cannot be looked at: {problem}") from None
         except (StoreMisconfigured, Blocked):
@@ -213,10 +214,7 @@ class Index(Generic[T]):
                 self._refreshed = started
 
 
-# ----------------------------------------------------------------------------------------------------
-# Indices of partitions: closed, opened and deleted as a whole.
-
-_MISSING = "index_not_found_exception"
+# ------------------------------------------------------ indices of partitions: closed, opened and deleted as a whole
 
 
 async def switch_index(index: Index[Any], *, on: bool) -> None:

@@ -1,4 +1,4 @@
-"""Records as documents of an index, and back; and writes on their way, as lines of a bulk."""
+"""Records as documents of an index, and back: the mapping of a kind, its documents, and writes as lines of a bulk."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from mahavishnu.stores.opensearch.index import Index
 
 
-# ----------------------------------------------------------------------------------------------------
-# The mapping of a kind: what a new index gets, what an older one lacks, and where one contradicts.
-
 KEY, STAMP, ORIGINALS = "store_key", "store_stamp", "store_originals"
+_ORIGINALS = f'"{ORIGINALS}":'
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+LONGEST_KEY = 512  # bytes
+_EQUALS = "\ue03d"  # OpenSearch joins path and value by "=", which would let {"a=b": "c"} be found as {"a": "b=c"}
 MOST_HITS = 10_000  # of one answer
 # Also the server's own values: said aloud, they win over the index templates of the server's users.
 REQUIRED_SETTINGS = {
@@ -49,7 +50,7 @@ _STORE_FIELDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How documents of a kind are put into one particular index."""
+    """Layout of a kind's documents in one particular index."""
 
     moved: frozenset[str] = frozenset()  # fields that are always kept among the originals
     flat: Mapping[str, str] = field(default_factory=dict)  # FLAT fields that are searched under another name
@@ -60,7 +61,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an existing index needs before it can be used, and how it is used then."""
+    """Changes that an existing index needs before it can be used, and the layout of its documents then."""
 
     layout: Layout
     extension: dict[str, Any] | None = None  # of its mapping
@@ -69,7 +70,7 @@ class Plan:
 
 
 def mapping(kind: Kind[Any]) -> dict[str, Any]:
-    """For a new index. Strict, so that no payload can ever make it grow."""
+    """Return the mapping of a new index. Strict, so that no payload can ever make it grow."""
     properties = {f.name: _property(f) for f in kind.fields} | _STORE_FIELDS
     return {
         "dynamic": "strict",
@@ -80,11 +81,12 @@ def mapping(kind: Kind[Any]) -> dict[str, Any]:
 
 
 def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mapping[str, Any]) -> Plan:
-    """For the mapping and settings of an existing index.
+    """Return the plan for the mapping and settings of an existing index.
 
     Raises StoreMisconfigured naming what contradicts, and IncompatibleStore for an index of another version.
     """
-    number = _number(found)
+    ours = found.get("_meta", {}).get(_META)  # None for an index made by hand: it gets the number with what it lacks
+    number = None if ours is None else ours.get("schema", schema.UNNUMBERED)
     upgrades = schema.upgrades_from(schema.SCHEMA if number is None else number, f"index {index}")
     existing: Mapping[str, Any] = found.get("properties", {})
     missing: dict[str, Any] = {}
@@ -127,14 +129,8 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mappin
     return Plan(Layout(frozenset(moved), flat), extension or None, window, upgrades)
 
 
-def _number(found: Mapping[str, Any]) -> int | None:
-    """The schema number of an index; None for one that was made by hand: it gets the number with what it lacks."""
-    ours = found.get("_meta", {}).get(_META)
-    return None if ours is None else ours.get("schema", schema.UNNUMBERED)
-
-
 def setting_problems(settings: Mapping[str, Any]) -> list[str]:
-    """What in the settings of an index keeps records from being stored as they are, or found; and what to do."""
+    """Return settings of an index that keep records from being stored unchanged, or found, and what to do."""
     problems = []
     if blocks := sorted(name for name, value in settings.get("blocks", {}).items() if value == "true"):
         problems.append(f"is read-only ({', '.join(blocks)}); is the disk full?")
@@ -149,7 +145,7 @@ def setting_problems(settings: Mapping[str, Any]) -> list[str]:
 
 
 def integer_bits(kind: Kind[Any], name: str) -> int:
-    """Numbers of more bits than that, without their sign, are in no index."""
+    """Return the bits, without the sign, of the largest number that the index finds."""
     return 31 if name in _DOCUMENTED_INTEGERS else 63
 
 
@@ -177,7 +173,7 @@ def _window(settings: Mapping[str, Any]) -> int:
 
 
 def _incomplete(found: Mapping[str, Any]) -> list[str]:
-    """Why documents would not come back as they were sent, or be refused, whatever is in them."""
+    """Return why documents would come back changed, or be refused, whatever is in them."""
     problems = []
     source = found.get("_source", {})
     if source.get("enabled", True) in (False, "false") or source.get("includes") or source.get("excludes"):
@@ -192,7 +188,7 @@ def _is_open_object(here: Mapping[str, Any]) -> bool:
 
 
 def _contradiction(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Why documents and queries for the one do not work on the other; empty if they do."""
+    """Return why documents and queries for the one do not work on the other; empty if they do."""
     type_, theirs = wanted["type"], here.get("type", "object")
     if theirs != type_ and not {theirs, type_} <= {"integer", "long"}:
         return f"is {theirs}, not {type_}"
@@ -207,21 +203,13 @@ def _contradiction(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> str:
 
 
 def _extend(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """`here` with the sub-field and the room that are wanted; the rest has to stay as it is."""
+    """Return `here` with the sub-field and the room that are wanted; the rest has to stay as it is."""
     better = dict(here)
     if "ignore_above" in wanted and here.get("ignore_above", wanted["ignore_above"]) < wanted["ignore_above"]:
         better["ignore_above"] = wanted["ignore_above"]
     if fields := {**wanted.get("fields", {}), **here.get("fields", {})}:
         better["fields"] = fields
     return better
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_ORIGINALS = f'"{ORIGINALS}":'
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
-LONGEST_KEY = 512  # bytes
-_EQUALS = "\ue03d"  # OpenSearch joins path and value by "=", which would let {"a=b": "c"} be found as {"a": "b=c"}
 
 
 class Documents(Generic[T]):
@@ -245,7 +233,10 @@ class Documents(Generic[T]):
         else:
             parts = [text[:-1]]
             parts += [name + value(record).text for name, value in self._users]
-            parts += self._derived_members(record)
+            if (encode := self._kind.encode_derived) is not None:
+                parts.append(encode(record))
+            else:
+                parts += [name + _json(value(record)) for name, value in self._derived]
             text = f'{",".join(parts)},"{KEY}":{_quoted(key)},"{STAMP}":"{stamp}"}}'
         if "\n" in text:  # a bulk is made of lines
             text = _dumps(json.loads(text))
@@ -272,17 +263,12 @@ class Documents(Generic[T]):
             return CorruptRecord(identity, f"{type(problem).__name__}: {problem}")
 
     def _read_plain(self, text: str, hit: Mapping[str, Any]) -> T | None:
-        """The record of a document that is as we write them, read quickly; None if it has to be read with more care."""
+        """Read a document quickly that is as we write them; None if it has to be read with more care."""
         read = self._kind.decode_text
-        # Who edits a document by hand may space it out, which would become part of what users gave.
+        # A document edited by hand may be spaced out, which would become part of what users gave.
         if read is None or _ORIGINALS in text or '": ' in text or "\n" in text:
             return None
         return read(text, (hit["_seq_no"], hit["_primary_term"], self._mark))
-
-    def _derived_members(self, record: T) -> list[str]:
-        if (encode := self._kind.encode_derived) is not None:
-            return [encode(record)]
-        return [name + _json(value(record)) for name, value in self._derived]
 
     def _needs_originals(self, record: T, text: str) -> bool:
         if len(text) > LONGEST_TERM and any(_is_long(f.value(record)) for f in self._terms):
@@ -322,7 +308,7 @@ class Documents(Generic[T]):
 
 
 def _json(value: Any) -> str:
-    """As JSON, quickly for what derived fields mostly are."""
+    """Return the value as JSON, quickly for what derived fields mostly are."""
     if type(value) is tuple:
         return f"[{','.join(map(_quoted, value))}]"
     return str(value) if type(value) is int else _dumps(to_json_value(value))
@@ -340,15 +326,12 @@ def _is_long(value: Any) -> bool:
 
 
 def _terms(value: Any) -> dict[str, list[str]]:
-    """What can be found of a JSON object, in a shape that every server takes."""
+    """Return the findable values of a JSON object, in a shape that every server takes."""
     terms: dict[str, list[str]] = {}
     for path, text in flatten(value):
         if len(path) + len(text) <= LONGEST_TERM:
             terms.setdefault(path_text(path), []).append(text)
     return terms
-
-
-# ------------------------------------------------------------------------------------------------ writes on their way
 
 
 class WriteRequest:
@@ -414,14 +397,16 @@ class PendingWrite:
         self.settle(False if self.removes else None)
 
     def settle_failed(self, problem: Exception) -> None:
-        """The store as a whole does not answer. Each write gets its own error, because errors gather tracebacks."""
+        """Report that the store as a whole does not answer. Each write gets its own error, as errors gather
+        tracebacks.
+        """
         if isinstance(problem, StoreMisconfigured) and not self.uncertain:
             self.settle(StoreMisconfigured(str(problem)))
         else:
             self.settle(StoreUnavailable(str(problem), maybe_written=self.uncertain))
 
     def encode(self, index: Index[Any]) -> bool:
-        """Make its lines in a bulk; if that cannot be done, the operation has failed."""
+        """Make its lines in a bulk; if that cannot be done, the write has failed."""
         version = self.record.version
         verb = "delete" if self.removes else "create" if version is None else "index"
         condition = "" if version is None else f',"if_seq_no":{version[0]},"if_primary_term":{version[1]}'
@@ -437,7 +422,7 @@ class PendingWrite:
 
 
 def is_usable(key: str) -> bool:
-    """Whether OpenSearch takes the key as a document's id."""
+    """Return True if OpenSearch takes the key as a document's id."""
     try:
         return 0 < (len(key) if key.isascii() else len(key.encode())) <= LONGEST_KEY
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""A Query in OpenSearch's words, exactly as `mahavishnu.stores.memory` means it."""
+"""A Query in OpenSearch's words, with exactly the meaning that `mahavishnu.stores.memory` gives it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, size: int) -> dict[str, Any]:
-    """The body of a search for one page. Raises InvalidQuery for a cursor or an order that cannot be."""
+    """Return the body of a search for one page. Raises InvalidQuery for an invalid cursor or order."""
     for sort in query.sort:
         if kind.by_name[sort.field].type not in _SORTABLE:
             raise InvalidQuery(f"{kind.name} cannot be sorted by {sort.field!r}")
@@ -45,14 +45,9 @@ def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, 
 
 
 def tally(
-    kind: Kind[Any],
-    layout: Layout,
-    query: Query,
-    by: Sequence[str],
-    sums: Sequence[str],
-    spans: Sequence[str],
+    kind: Kind[Any], layout: Layout, query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
 ) -> dict[str, Any]:
-    """The body of a search for the cells of a tally."""
+    """Return the body of a search for the cells of a tally."""
     metrics = {f"sum {name}": {"sum": {"field": name}} for name in sums}
     for name in spans:
         metrics |= {f"min {name}": {"min": {"field": name}}, f"max {name}": {"max": {"field": name}}}
@@ -65,7 +60,7 @@ def tally(
 
 
 def cell(count: int, metrics: Mapping[str, Any], sums: Sequence[str], spans: Sequence[str]) -> Cell:
-    """What one bucket, or the whole answer, says."""
+    """Return the cell of one bucket, or of the whole answer."""
     if not sums and not spans:
         return Cell(count)
     edges = {
@@ -111,19 +106,19 @@ def read_histogram(buckets: Buckets, answer: Mapping[str, Any]) -> Histogram:
 
 
 def where(kind: Kind[Any], layout: Layout, conditions: Iterable[Condition]) -> dict[str, Any]:
-    """A query that holds where all of the conditions do."""
+    """Return a query that holds where all of the conditions do."""
     return {"bool": {"filter": [_condition(kind, layout, condition) for condition in conditions]}}
 
 
 def shape(query: Query) -> str:
-    """What is asked for, without any value."""
+    """Describe the query without any value."""
 
-    def said(condition: Condition) -> str:
+    def describe(condition: Condition) -> str:
         match condition:
             case Not(inner):
-                return f"not {said(inner)}"
+                return f"not {describe(inner)}"
             case AnyOf(conditions):
-                return f"any of ({', '.join(map(said, conditions))})"
+                return f"any of ({', '.join(map(describe, conditions))})"
             case Is(field, values):
                 return f"{field} is one of {len(values)}"
             case At(field):
@@ -132,7 +127,7 @@ def shape(query: Query) -> str:
                 return f"{leaf.field} {type(leaf).__name__.lower()}"
 
     order = ", ".join(f"{'-' * sort.descending}{sort.field}" for sort in query.sort)
-    return f"{' and '.join(map(said, query.where)) or 'everything'}, by {order or 'key'}, {query.limit} at most"
+    return f"{' and '.join(map(describe, query.where)) or 'everything'}, by {order or 'key'}, {query.limit} at most"
 
 
 def _condition(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[str, Any]:
@@ -169,7 +164,7 @@ def _is(name: str, terms: Sequence[Any]) -> dict[str, Any]:
 
 
 def _terms(kind: Kind[Any], name: str, values: Iterable[Any]) -> list[Any]:
-    """Those of the values that a record can have; the server would refuse the others, or make something of them."""
+    """Keep the values that a record can have; the server would refuse or reinterpret the others."""
     match kind.by_name[name].type:
         case FieldType.DATE:
             aware = (value for value in values if isinstance(value, datetime) and value.tzinfo is not None)
@@ -208,7 +203,9 @@ def _edge(bound: Any, *, at_least: bool = False, strict: bool = False) -> _Edge 
 
 
 def _is_position(type_: FieldType, value: Any) -> bool:
-    """Whether the server may have sorted a field by this: dates are milliseconds, and an empty field is the largest."""
+    """Return True if the server may have sorted a field by this: dates are milliseconds, and an empty field is the
+    largest.
+    """
     if type_ is FieldType.KEYWORD:
         return value is None or isinstance(value, str)
     return value is None or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)

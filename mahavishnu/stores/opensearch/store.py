@@ -79,14 +79,7 @@ class OpenSearchStore(OpenClose):
         if not 0 < timeout < math.inf:
             raise InvalidInput(f"timeout is a number of seconds above 0, not {timeout!r}")
         self._client = Client(
-            urls,
-            client,
-            user=user,
-            password=password,
-            headers=headers,
-            ca=ca,
-            verify=verify,
-            timeout=timeout,
+            urls, client, user=user, password=password, headers=headers, ca=ca, verify=verify, timeout=timeout
         )
         self._prefix = prefix
         self._settings = Settings(shards, replicas, refresh_interval)
@@ -284,7 +277,7 @@ class OpenSearchCollection(Generic[T]):
         return Page(items, following, positions, tuple(corrupt))
 
     async def _search(self, body: Mapping[str, Any], snapshot: str | None) -> tuple[list[dict[str, Any]], str | None]:
-        """The hits, and the snapshot that they are from."""
+        """Return the hits, and the snapshot that they are from."""
         rest = self._client.timeout
         if snapshot is not None:
             start = time.monotonic()
@@ -347,9 +340,9 @@ class OpenSearchCollection(Generic[T]):
             return opensearch_query.read_histogram(buckets, answer)
 
     async def _read(self, request: Callable[[], Awaitable[R]], nothing: R) -> R:
-        """The answer to a read, `nothing` where a lazy kind has no index yet: who only looks makes none.
+        """Return the answer to a read, `nothing` where a lazy kind has no index yet: a read makes none.
 
-        If somebody has dropped the index of another kind, it is made again, and the read finds nothing.
+        A dropped index of another kind is made again, and the read finds nothing.
         """
         if not await self.index.is_there():
             return nothing
@@ -378,7 +371,7 @@ class OpenSearchCollection(Generic[T]):
 
 
 async def gather_all(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """Every answer. Raises the first problem, but not before all requests have come to an end."""
+    """Return every answer. Raises the first problem, but not before all requests have come to an end."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):

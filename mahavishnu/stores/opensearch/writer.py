@@ -69,7 +69,7 @@ class GroupCommit(Generic[T]):
         return self._run(records, removes=True, lost=False)
 
     async def finish(self) -> None:
-        """Return when nothing is under way any more."""
+        """Return when nothing is in progress."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -304,7 +304,7 @@ class GroupCommit(Generic[T]):
     async def _divide(
         self, writes: list[PendingWrite], problem: RequestRejected | TooLarge, deadline: float
     ) -> list[PendingWrite]:
-        """The whole bulk was refused: find the one that it is about."""
+        """Find the write that the refusal of the whole bulk is about."""
         if (
             isinstance(problem, RequestRejected)
             and item_status(problem.status, problem.type, problem.reason) is ItemStatus.OUTDATED
@@ -315,22 +315,18 @@ class GroupCommit(Generic[T]):
             return await self._send_improved(writes, deadline)
         if len(writes) > 1:
             half = len(writes) // 2
-            return [
-                *await self._round(writes[:half], deadline),
-                *await self._round(writes[half:], deadline),
-            ]
+            return [*await self._round(writes[:half], deadline), *await self._round(writes[half:], deadline)]
         (write,) = writes
-        if isinstance(problem, TooLarge):
-            write.settle(ItemFailed(write.key, f"{len(write.body)} bytes are more than the server takes"))
-        else:
-            write.settle(ItemFailed(write.key, str(problem)))
+        too_large = f"{len(write.body)} bytes are more than the server takes"
+        write.settle(ItemFailed(write.key, too_large if isinstance(problem, TooLarge) else str(problem)))
         return []
 
     async def _verify(self, writes: list[PendingWrite], deadline: float) -> bool:
-        """Look what became of writes whose answer was lost, and settle those that landed or cannot any more.
+        """Look at writes whose answer was lost, and settle those that landed or cannot any more. True if that cannot be
+        seen.
 
-        True if that could not be seen. A write that is still on its way may land later than the look at it; sent
-        again, it is then refused as a conflict and looked at once more.
+        A write that is still on its way may land later than the look at it; sent again, it is then refused as a
+        conflict and looked at once more.
         """
         identity = self._index.identity
         ids = json.dumps({"ids": [write.key for write in writes]}).encode()
@@ -367,7 +363,7 @@ class GroupCommit(Generic[T]):
             elif (document["_seq_no"], document["_primary_term"], identity.mark) == version:
                 continue  # it has not landed, and still can
             elif was_lost and not write.removes and not (version is None and document["_version"] == 1):
-                # Somebody was first, or ours landed and was changed since; what was written only once tells.
+                # Another writer was first, or ours landed and was changed since; what was written only once tells.
                 text = f"record {write.key!r}: the answer was lost, and others have written it since"
                 write.settle(StoreUnavailable(text, maybe_written=True))
             else:
@@ -375,7 +371,7 @@ class GroupCommit(Generic[T]):
         return False
 
     def _share(self, deadline: float) -> float:
-        """Not all of the time that is left: some has to remain for seeing what happened, and for another try."""
+        """Return a part of the time that is left: some has to remain for seeing what happened, and for another try."""
         return max((deadline - time.monotonic()) * (0.5 if self._client.has_alternatives else 0.7), SHORTEST_TRY)
 
     def _note_unanswered(self, writes: list[PendingWrite], problem: StoreUnavailable) -> list[PendingWrite]:
@@ -387,7 +383,9 @@ class GroupCommit(Generic[T]):
 
 
 def _items(answer: Any, expected: int) -> list[Any]:
-    """Of the answer to a bulk, with all that is needed of them. Raises one of the errors for which `reading` is."""
+    """Return the items of the answer to a bulk. Raises one of the errors that `reading` translates if they are
+    incomplete.
+    """
     items = [item for each in answer["items"] for item in each.values()]
     if len(items) != expected or not all("_index" in item for item in items if item["status"] < 300):
         raise ValueError
@@ -395,7 +393,7 @@ def _items(answer: Any, expected: int) -> list[Any]:
 
 
 def _require_an_answer(results: list[Any]) -> list[Any]:
-    """The results; raises where nothing at all could be answered, because then the store as a whole cannot."""
+    """Return the results; raises where nothing at all could be answered: then the store as a whole cannot."""
     if not results or not isinstance(results[0], _WHOLE_STORE):
         return results  # as nearly always
     if not all(isinstance(result, _WHOLE_STORE) for result in results):

@@ -1,4 +1,6 @@
-"""The SQLite file: creating it in one step, inspecting it before it is opened, migrating it, translating its errors."""
+"""The SQLite file: creating, inspecting, upgrading and preparing it; one writing connection, and one per reading
+thread.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,12 @@ PAGE_SIZE = 8192  # a letter is about 2 KB: of 4 KB pages, a third stayed empty
 CACHE_KIB = 16_000
 OLDEST_SQLITE = (3, 35)
 _DERIVED_AT_ONCE = 500
+_LOG, _MEMORY = "-wal", "-shm"  # beside the file, while a process has it open
+_READ_UNSEEN_SECONDS = 0.1  # for which reads go on without a look at the names
+_TICK_SECONDS = 0.05  # more than a file system's clock takes to its next instant
+_Place: TypeAlias = "tuple[int, int] | None"  # of a file: device and inode
+R = TypeVar("R")
+log = logging.getLogger(__name__)
 
 
 class Connector:
@@ -37,7 +45,7 @@ class Connector:
         self._busy_timeout = busy_timeout
 
     def __call__(self) -> sqlite3.Connection:
-        """A connection that begins no transactions by itself, and that does not make a missing file."""
+        """Open a connection that begins no transactions of its own, and that does not make a missing file."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",
             uri=True,
@@ -64,7 +72,7 @@ class Connector:
 
 
 def provide(path: Path) -> None:
-    """See to it that there is a file of ours at `path`.
+    """Make the file if it is missing, and check that it is ours.
 
     Raises StoreMisconfigured where there can be none, StoreUnavailable where the disk is full, and, leaving it as it
     is, StoreCorrupt for any file but ours, and IncompatibleStore for that of another version.
@@ -87,7 +95,9 @@ def provide(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file aside and link it to its name: whoever sees it sees all of it, whatever is killed when."""
+    """Make the file aside and link it to its name: other processes see all of it or nothing, whatever is killed
+    when.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -128,9 +138,8 @@ def _sync_folder(folder: Path) -> None:
 def _inspect(path: Path) -> None:
     """Raise StoreCorrupt for a file that is torn or foreign, and IncompatibleStore for one that cannot be upgraded.
 
-    Nothing is written, and no lock is lost.
-
-    SQLite does the reading: closing a handle of our own would drop the locks of this process's other connections.
+    Nothing is written, and no lock is lost: SQLite does the reading, because closing a handle of our own would drop the
+    locks of this process's other connections.
     """
     size, log = path.stat().st_size, Path(f"{path}-wal")
     if size == 0:
@@ -145,7 +154,7 @@ def _inspect(path: Path) -> None:
 
 
 def _look(path: Path, mode: str, check: Callable[[sqlite3.Connection], str | None]) -> str | None:
-    """What `check` finds torn. Raises StoreCorrupt for a file that is not ours, and IncompatibleStore."""
+    """Return what `check` finds torn. Raises StoreCorrupt for a file that is not ours, and IncompatibleStore."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -263,7 +272,7 @@ _WORDS = {
 
 
 def translate_error(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
-    """What an SQLite error means for the store as a whole: corrupt, or unavailable for now.
+    """Translate an SQLite error into one of the store as a whole: corrupt, or unavailable for now.
 
     A commit that could not be synced may still have reached the disk.
     """
@@ -274,17 +283,6 @@ def translate_error(problem: sqlite3.Error, path: Path, *, committing: bool = Fa
     return StoreUnavailable(f"{path}: {words} ({problem})", maybe_written=committing and code == sqlite3.SQLITE_IOERR)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The connections to one file: one that writes, and one for each thread that reads.
-
-log = logging.getLogger(__name__)
-R = TypeVar("R")
-_Place: TypeAlias = "tuple[int, int] | None"  # of a file: device and inode
-_LOG, _MEMORY = "-wal", "-shm"  # beside the file, while somebody has it open
-_READ_UNSEEN_SECONDS = 0.1  # for which reads go on without a look at the names
-_TICK_SECONDS = 0.05  # more than a file system's clock takes to its next instant
-
-
 class FileReplaced(StoreUnavailable):
     """The file, or its log, was moved, replaced or deleted while it was open."""
 
@@ -292,7 +290,7 @@ class FileReplaced(StoreUnavailable):
 class Connections:
     """Opens the connections, prepares the tables, and opens all anew where the name stands for another file.
 
-    Who writes holds `changing`. `warning` says that a file was lost sight of in that way.
+    A writer holds `changing`. `warning` says that a file was lost sight of in that way.
     """
 
     def __init__(self, connect: Connector, tables: Iterable[Table[Any]], readers: int) -> None:
@@ -339,13 +337,13 @@ class Connections:
 
     @property
     def writing(self) -> sqlite3.Connection:
-        """The connection that writes, for who holds `changing`. Raises FileReplaced where there is none."""
+        """The connection that writes, to use while holding `changing`. Raises FileReplaced where there is none."""
         if self._writing is None:
-            raise self._replaced()
+            raise self._file_replaced()
         return self._writing
 
     def knows(self, table: Table[Any]) -> bool:
-        """Whether the table is prepared."""
+        """Return True if the table is prepared."""
         return table.format in self._tables
 
     def prepare(self, connection: sqlite3.Connection, table: Table[Any]) -> None:
@@ -355,9 +353,9 @@ class Connections:
             self._tables[table.format] = table
 
     def check(self) -> None:
-        """Raise FileReplaced unless the files that are open are those that have the names.
+        """Raise FileReplaced unless the files that are open still have the names.
 
-        Mostly a look at their folder says so, in a third of the time: what is done to a name in it changes its date.
+        Mostly a look at their folder is enough, in a third of the time: a change of a name in it changes its date.
         """
         state, now = _folder_state(self._folder), time.monotonic()
         if state != self._folder_state:
@@ -365,12 +363,12 @@ class Connections:
         if not self._calm:
             if self._found() != self._places:
                 self._checked = 0.0
-                raise self._replaced()
+                raise self._file_replaced()
             self._calm = bool(state) and now - self._folder_since > _TICK_SECONDS
         self._checked = now
 
     def read(self, function: Callable[[sqlite3.Connection], R]) -> R:
-        """What `function` makes of this thread's connection. Raises StoreUnavailable and StoreCorrupt."""
+        """Return `function` of this thread's connection. Raises StoreUnavailable and StoreCorrupt."""
         try:
             try:
                 return self._read(function)
@@ -382,7 +380,7 @@ class Connections:
             raise translate_error(problem, self.path) from problem
 
     def renew(self) -> None:
-        """Open the file that has the name now, for who holds `changing`; nothing if that is open.
+        """Open the file that has the name now, if another one is open; the caller holds `changing`.
 
         Raises StoreUnavailable where it cannot be done without harm, and what `open` raises.
         """
@@ -428,7 +426,7 @@ class Connections:
         log.error("the log of %s was removed while it was open; what was in it is in the file now", self.path)
 
     def _copy(self) -> Path:
-        """A copy of the file with the log that has no name any more; it is made once."""
+        """Copy the file with the log that has no name any more, once."""
         copy = self.path.with_name(f"{self.path.name}.rescued-{os.getpid()}")
         with suppress(FileExistsError):
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL, 0o600))
@@ -476,11 +474,11 @@ class Connections:
             return function(own.connection)
 
     def _found(self) -> tuple[_Place, ...]:
-        """What has the names now: of the file, of its log, and of the memory that its users share."""
+        """Return the places that have the names now: of the file, of its log, and of its shared memory."""
         file, log_file, memory = self._names
         return _place(file), _place(log_file), _place(memory)
 
-    def _replaced(self) -> FileReplaced:
+    def _file_replaced(self) -> FileReplaced:
         return FileReplaced(f"{self.path} was moved, replaced or deleted while it was open")
 
 
@@ -493,7 +491,7 @@ def _place(name: str) -> _Place:
 
 
 def _folder_state(name: str) -> tuple[int, ...]:
-    """What changes with each name in a folder; nothing if it cannot be seen."""
+    """Return a value that changes with each name in a folder; nothing if it cannot be seen."""
     try:
         found = os.stat(name)  # noqa: PTH116 - as above
     except OSError:

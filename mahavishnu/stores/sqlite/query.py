@@ -26,6 +26,8 @@ from mahavishnu.stores.sqlite.table import (
     quote,
 )
 
+_MOST_HINTS = 3
+_PLAIN = re.compile(r"\w+", re.ASCII)
 MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
 MOST_MERGED_VALUES = 10_000  # that stand for what is asked for, which is said again for each value that is merged
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
@@ -42,7 +44,7 @@ _NEVER, _ALWAYS = Sql("0"), Sql("1")
 
 
 def column_to_merge(table: Table[Any], query: Query) -> str | None:
-    """The column whose values should be read one by one, and merged: behind each, an index has the order of the query.
+    """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
 
     Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
     """
@@ -61,7 +63,7 @@ def column_to_merge(table: Table[Any], query: Query) -> str | None:
 
 
 def values_of(table: Table[Any], column: str) -> Sql:
-    """The values of a column that an index begins with, found without passing over the rows; one too many at most."""
+    """Select the values of an index's first column without passing over the rows; one too many at most."""
     name, least = quote(column), f"SELECT min({quote(column)}) FROM {table.name}"
     return Sql(
         f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
@@ -72,10 +74,10 @@ def values_of(table: Table[Any], column: str) -> Sql:
 def select(
     table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None = None
 ) -> Sql:
-    """Key, version, body and sort columns of one page and one more row, in order.
+    """Select key, version, body and sort columns of one page and one more row, in order.
 
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
-    `merged` is what `column_to_merge` said, and all values of that column.
+    `merged` is the result of `column_to_merge`, with all values of that column.
     """
     if merged is not None:
         asked_for = 2 * (len(merged[1]) + 1) * len(conditions(table, query.where).values)
@@ -91,14 +93,14 @@ def select(
 def _numbers(
     table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None
 ) -> Sql:
-    """The row numbers of the page.
+    """Select the row numbers of the page.
 
-    A page that goes on after a record is put together from two: the rows whose first sort column has a value, where an
-    index leads straight to the place, and then those without one, because they come last. So is one that is merged
-    where an index has those without one first.
+    A page after a record is put together from two: the rows whose first sort column has a value, where an index leads
+    straight to the place, and then those without one, because they come last. So is one that is merged where an index
+    has those without one first.
     """
     where = conditions(table, query.where)
-    order = ", ".join([*map(_order, query.sort), KEY])
+    order = ", ".join([*(f"{quote(sort.field)} {_direction(sort)}" for sort in query.sort), KEY])
     limit = query.limit + 1
 
     def part(more: Sql) -> Sql:
@@ -137,14 +139,15 @@ def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Seq
 
 
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
-    """The values of `by`, the count, the sums, and the least and greatest values of `spans`, one row for each group."""
+    """Select the values of `by`, the count, the sums, and the least and greatest values of `spans`, for each group."""
     where = _all([_estimated(table, each) for each in query.where])
     groups = [quote(name) for name in by]
     cells = [f"sum({quote(name)})" for name in sums]
     cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
     text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
     # Without a sign SQLite may go through all rows in the order of the groups rather than look for those that count.
-    sign = "+" if any(not _is_common(table, each) for each in query.where) else ""
+    common = [isinstance(each, Is) and table.kind.by_name[each.field].common for each in query.where]
+    sign = "" if all(common) else "+"
     return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, where.values)
 
 
@@ -157,15 +160,11 @@ def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
 
 
 def _estimated(table: Table[Any], condition: Condition) -> Sql:
-    """The condition; where it holds for few rows, that is said: SQLite takes it for as selective as any other."""
+    """Return the condition, marked where it holds for few rows: SQLite takes it for as selective as any other."""
     found = _condition(table, condition)
     if isinstance(condition, Is) and set(condition.values) & {*table.kind.by_name[condition.field].rare}:
         return Sql(f"likelihood({found.text}, 0.001)", found.values) if len(condition.values) == 1 else found
     return found
-
-
-def _is_common(table: Table[Any], condition: Condition) -> bool:
-    return isinstance(condition, Is) and table.kind.by_name[condition.field].common
 
 
 def current(table: Table[Any], keys: Sequence[str]) -> Sql:
@@ -183,9 +182,7 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
     match condition:
         case Not(inner):
             text, values = _condition(table, inner)
-            return Sql(
-                f"({text}) IS NOT TRUE", values
-            )  # an empty column makes the inner condition NULL, which is not true
+            return Sql(f"({text}) IS NOT TRUE", values)  # an empty column makes the inner condition NULL, not true
         case AnyOf(several):
             return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
     field = table.kind.by_name[condition.field]
@@ -196,11 +193,8 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
         case Is(_, wanted):
             found = _is(field, name, wanted)
             # A store that was never analysed takes any equality for selective, and would look at all of these.
-            return (
-                Sql(f"likely({found.text})", found.values)
-                if field.common and len(wanted) == 1 and not condition.rare
-                else found
-            )
+            is_likely = field.common and len(wanted) == 1 and not condition.rare
+            return Sql(f"likely({found.text})", found.values) if is_likely else found
         case Missing():
             return Sql(f"{name} IS NULL")
         case At(_, path, value):
@@ -226,16 +220,12 @@ def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
 
 
 def _hints(term: str) -> list[Sql]:
-    """What the lower-case text of a document has to contain if it has the term: JSON escapes all but ASCII."""
+    """Return conditions on the document's lower-case text that hold if it has the term: JSON escapes all but ASCII."""
     plain = _PLAIN.findall(term)
     if len(plain) > 1:  # a number may be spelled in another way there
         plain = [word for word in plain if not word[0].isdigit()]
     longest = sorted(dict.fromkeys(plain), key=len, reverse=True)[:_MOST_HINTS]
     return [Sql(f"instr(lower({BODY}), ?) > 0", (word.lower(),)) for word in longest]
-
-
-_MOST_HINTS = 3
-_PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
@@ -275,10 +265,6 @@ def _bound(field: Field[Any], value: Any, up: bool) -> Any:
     return value
 
 
-def _order(sort: Sort) -> str:
-    return f"{quote(sort.field)} {_direction(sort)}"
-
-
 def _direction(sort: Sort) -> str:
     return "DESC" if sort.descending else "ASC NULLS LAST"
 
@@ -288,16 +274,15 @@ def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tu
     *values, key = require_position(table.kind, sorts, after)
     if not all(is_unicode(text) for text in (*values, key) if isinstance(text, str)):
         raise foreign_cursor()
-    fields = [table.kind.by_name[sort.field] for sort in sorts]
-    return (*(_position(field, value) for field, value in zip(fields, values, strict=True)), key)
-
-
-def _position(field: Field[Any], value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else _bound(field, value, False)
+    named = zip((table.kind.by_name[sort.field] for sort in sorts), values, strict=True)
+    bound = [it if it is None or isinstance(it, str) else _bound(field, it, False) for field, it in named]
+    return (*bound, key)
 
 
 def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
-    """Whether a row comes after the place: by the first sort column, or where that is equal, by the next ones."""
+    """Return the condition for rows after the place: by the first sort column, or where that is equal, by the next
+    ones.
+    """
     if not sorts:
         return Sql(f"{KEY} > ?", place)
     name, value, rest = quote(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])

@@ -2,6 +2,7 @@
 
 Several processes of one host may share the file. All writes of a process that wait at the same moment become one
 transaction (`sqlite.writer`); reads have connections and threads of their own, so nothing here holds up an event loop.
+A kind with a partition has a file of its own beside the main one: moving the file takes all of it away.
 """
 
 from __future__ import annotations
@@ -20,22 +21,11 @@ from datetime import timedelta
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
 from mahavishnu.model.query import Query
-from mahavishnu.stores.base import (
-    Buckets,
-    Cell,
-    Collection,
-    Cursor,
-    Health,
-    Histogram,
-    OpenClose,
-    Page,
-    Result,
-    Tally,
-)
+from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import query as sqlite_sql
@@ -44,16 +34,20 @@ from mahavishnu.stores.sqlite.query import Sql
 from mahavishnu.stores.sqlite.table import Table, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
-if TYPE_CHECKING:
-    pass
+__all__ = ["SQLiteCollection", "SQLiteStore"]
 
-
-# ----------------------------------------------------------------------------------------------------
-# Kinds that are kept in a file of their own beside the main one, so that moving the file takes all of them away.
+log = logging.getLogger(__name__)
+READERS = 2  # for each of the two: records by their keys, and what queries mean
+READ_SECONDS = 30.0  # after which a read for a query is broken off
+_CHECKED_EVERY = 10_000  # instructions of SQLite between two looks at the clock
+SLOW_SECONDS = 1.0
+MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
+SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
+R = TypeVar("R")
 
 
 def partition_path(path: Path, partition: str) -> Path:
-    """The file of a partition beside the main one.
+    """Return the path of a partition's file beside the main one.
 
     >>> partition_path(Path("/var/letters.db"), "archive-2026-01").name
     'letters.archive-2026-01.db'
@@ -89,25 +83,13 @@ class PartitionCollection(Generic[T]):
         return await (await self._opened()).histogram(query, buckets)
 
     async def _opened(self, *, may_be_made: bool = False) -> SQLiteCollection[T]:
-        """The records of the open file. Raises StoreUnavailable where it is missing: an empty one would hide that."""
+        """Open the file, and return its records. Raises StoreUnavailable where it is missing: an empty one would hide
+        that.
+        """
         if not may_be_made and not await asyncio.to_thread(self._file.path.exists):
             raise StoreUnavailable(f"{self._file.path} is not there: put it back, or detach the partition")
         await self._file.open()
         return self._records
-
-
-# ----------------------------------------------------------------------------------------------------
-
-__all__ = ["SQLiteCollection", "SQLiteStore"]
-
-log = logging.getLogger(__name__)
-READERS = 2  # for each of the two: records by their keys, and what queries mean
-READ_SECONDS = 30.0  # after which a read for a query is broken off
-_CHECKED_EVERY = 10_000  # instructions of SQLite between two looks at the clock
-SLOW_SECONDS = 1.0
-MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
-SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
-R = TypeVar("R")
 
 
 class SQLiteStore(OpenClose):
@@ -170,7 +152,7 @@ class SQLiteStore(OpenClose):
         return self.main_collection(kind)
 
     def main_collection(self, kind: Kind[T]) -> SQLiteCollection[T]:
-        """The records of one kind in this file itself."""
+        """Return the records of one kind in this file itself."""
         if kind not in self._collections:
             self._collections[kind] = SQLiteCollection(self, kind)
         return self._collections[kind]
@@ -196,7 +178,7 @@ class SQLiteStore(OpenClose):
             await asyncio.to_thread(each.unlink, missing_ok=True)
 
     def open_file(self) -> OpenFile:
-        """The open file. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
+        """Return the open file. Raises StoreUnavailable before `open`, after `close`, and in a forked process."""
         if self._open_file is None:
             raise StoreUnavailable(f"{self.path} is not open")
         if self._open_file.pid != os.getpid():
@@ -230,16 +212,18 @@ class OpenFile:
         _open_files.add(self)
 
     def submit(self, call: WriteRequest) -> asyncio.Future[Missed]:
-        """Hand the rows over. The answer, when they are durable: what became of those not stored, by their numbers."""
+        """Hand the rows over. The answer comes when they are durable: outcomes of those not stored, by their
+        numbers.
+        """
         self._writer.submit(call)
         return call.answer
 
     async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
-        """What `make` makes of the rows of these keys, both in a thread that reads nothing else."""
+        """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
 
     async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
-        """What `make` makes of the rows found, both in a reader's thread. Raises ReadTimeout."""
+        """Return `make` of the rows found, both done in a reader's thread. Raises ReadTimeout."""
         return await self._in_thread(self._readers, self._select(table, sql, make))
 
     def _select(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> Callable[[sqlite3.Connection], R]:
@@ -262,7 +246,7 @@ class OpenFile:
         return read
 
     async def look(self) -> list[str]:
-        """What a person should know of the file. Raises StoreError unless it can be read."""
+        """Return what a person should know of the file. Raises StoreError unless it can be read."""
         await self._in_thread(self._getters, lambda connection: connection.execute("SELECT 1 FROM _kinds").fetchall())
         trouble = self._writer.trouble
         latest = None if trouble is None else f"the latest write failed: {trouble}"
@@ -397,7 +381,9 @@ class SQLiteCollection(Generic[T]):
     def _tally(
         self, rows: Iterable[Sequence[Any]], by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
     ) -> Tally:
-        """The values of `by`, the count, the sums, and two edges for each span are in each row, in this order."""
+        """Make a tally. Each row has the values of `by`, the count, the sums, and two edges for each span, in this
+        order.
+        """
         groups, ranges = ([self.kind.by_name[name] for name in names] for names in (by, spans))
         place, edges = len(by), len(by) + 1 + len(sums)
 
@@ -419,7 +405,7 @@ class SQLiteCollection(Generic[T]):
 
 
 def _name(record: Any) -> str:
-    """What to call a record of which even the key may be broken."""
+    """Return a name for a record of which even the key may be broken."""
     try:
         return str(record.key)
     except Exception:

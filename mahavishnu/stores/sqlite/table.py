@@ -78,19 +78,19 @@ class Table(Generic[T]):
         self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE rowid = ?"
 
     def _only_where(self, name: str) -> str:
-        """The condition of an index that begins with this column: most lists are empty; no query looks for those."""
+        """Return the condition of an index that begins with this column: no query looks for the many empty lists."""
         return f" WHERE {quote(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
 
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]
 
     def additions(self, present: Collection[str]) -> list[str]:
-        """How to add the columns that a table with the `present` ones does not have."""
+        """Return the statements that add the columns that a table with the `present` ones lacks."""
         missing = [quote(each.name) for each in self.fields if each.name not in present]
         return [f"ALTER TABLE {self.name} ADD COLUMN {name}" for name in missing]
 
     def row(self, record: T, version: int) -> Row:
-        """What `insert` binds; with the version to be replaced after it, what `update` binds."""
+        """Return the values that `insert` binds; with the version to be replaced after them, those of `update`."""
         key, _, *values = self._paths(record)
         body = self.kind.document(record)
         return [version, *self._terms(record, values, short=len(body) <= LONGEST_TERM), body, key]
@@ -129,7 +129,7 @@ class Table(Generic[T]):
         return [row[0], *map(bindable_or_none, row[1:end]), *row[end:]]
 
     def has_term(self, name: str, body: str, text: str | None) -> bool:
-        """Whether a `late` field of the record in this row has this term; without a text, any."""
+        """Return True if a `late` field of the record in this row has this term; without a text, any."""
         record = self.record("", 0, body)
         if isinstance(record, CorruptRecord):
             return False
@@ -179,12 +179,12 @@ _known_milliseconds = lru_cache(4096)(milliseconds)  # a letter has the same ins
 
 
 def term(field: Field[Any], value: Any) -> Any:
-    """What `Field.term` says, read back from a column."""
+    """Read the value of `Field.term` back from a column."""
     match field.type:
         case FieldType.DATE:
             return None if value is None else _EPOCH + value * _MILLISECOND
         case FieldType.KEYWORDS:
-            return tuple(_parts(value))
+            return tuple(map(_unescape, _raw_parts(value)))
         case FieldType.FLAT:
             return frozenset(tuple(map(_unescape, pair.split(_INSIDE))) for pair in _raw_parts(value))
     return value
@@ -207,12 +207,12 @@ def join_pairs(pairs: Iterable[tuple[str, str]]) -> str | None:
 
 
 def needle(text: str) -> str:
-    """What to look for in the result of `join_texts`."""
+    """Return the text to look for in the result of `join_texts`."""
     return f"{_BETWEEN}{_escape(text)}{_BETWEEN}"
 
 
 def pair_needle(path: str, text: str) -> str:
-    """What to look for in the result of `join_pairs`."""
+    """Return the text to look for in the result of `join_pairs`."""
     return f"{_BETWEEN}{_pair((path, text))}{_BETWEEN}"
 
 
@@ -226,7 +226,7 @@ def bindable_or_none(value: Any) -> Any:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text has no lone surrogate."""
+    """Return True if the text has no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -253,7 +253,3 @@ def _unescape(text: str) -> str:
 
 def _raw_parts(value: str | None) -> list[str]:
     return [] if value is None else value[1:-1].split(_BETWEEN)
-
-
-def _parts(value: str | None) -> list[str]:
-    return [_unescape(part) for part in _raw_parts(value)]

@@ -53,7 +53,7 @@ class WriteRequest:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(self.creates) + len(self.replaces) + len(self.removes)
 
 
@@ -90,8 +90,8 @@ class Writer:
     def submit(self, work: WriteRequest | CloseRequest) -> None:
         """Queue it for the thread; its `answer` gets the result. Raises StoreUnavailable once closing has begun.
 
-        What comes in one round of the event loop is handed over together: waking the thread for each would cost more
-        than writing it.
+        All work of one round of the event loop is handed over together: waking the thread for each would cost more than
+        writing it.
         """
         with self._lock:
             if self._closing:
@@ -180,7 +180,9 @@ class Writer:
             return self._one_by_one(calls)
 
     def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
-        """One transaction for all, and for those who come while it is being filled: they are added to `calls`."""
+        """Write all in one transaction, with the calls that come while it is being filled: they are added to
+        `calls`.
+        """
         missed: Missed = {}
         connection = self._begin()
         fresh = calls
@@ -205,7 +207,7 @@ class Writer:
                     missed[row[0]] = None
 
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
-        """The same where some row cannot be bound: its neighbours must not suffer."""
+        """Write all where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
         connection = self._begin()
         for call in calls:
@@ -250,10 +252,11 @@ class Writer:
             problem = translate_error(problem, self._path, committing=committing)
         with suppress(sqlite3.Error, FileReplaced):  # what cannot be undone now is undone before the next transaction
             roll_back(self._connections.writing)
-        own = isinstance(problem, _OF_THE_FILE)  # one for each: they are raised in different tasks
         if isinstance(problem, _OF_THE_FILE):
-            self.trouble = problem
-        _deliver_answers([(call, None, copy(problem) if own else problem) for call in calls])
+            self.trouble = problem  # a copy for each: they are raised in different tasks
+            _deliver_answers([(call, None, copy(problem)) for call in calls])
+        else:
+            _deliver_answers([(call, None, problem) for call in calls])
 
 
 def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[Table[Any], list[WriteRequest]]]:
