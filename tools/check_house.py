@@ -1,184 +1,113 @@
 """Hold the package to the rules of CONTRIBUTING.md that a program can check: `make check` runs it.
 
-- A module has at most 600 lines.
-- A public function is named by a verb or by what it returns, not by a bare participle.
+- `tools/ratchets.toml` has limits that may only fall, and a reason for each module of more than 600 lines.
+- Every package has its place in the order of `tools/imports.py`.
 - Every public class of the domain stands in docs/glossary.md.
-- Every test stands where its module stands (tools/places.py).
+
+`--write` lowers limits to what is there now. `--participles`, `--fragments`, `--docstrings` and `--upward` list what
+counts against a limit. `python -m benchmarks.walks --check` holds the walks to theirs.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # so that it runs as a file, too
 
-from tools.places import find_stray_tests  # noqa: E402
+from tools import ratchets  # noqa: E402
+from tools.imports import PACKAGE, Source, fragments, imports, source, strangers, upward  # noqa: E402
+from tools.words import participles, relative_docstrings  # noqa: E402
 
-PACKAGE = ROOT / "mahavishnu"
 GLOSSARY = ROOT / "docs" / "glossary.md"
-LONGEST_MODULE = 600
-MAY_BE_LONGER = {"model/lifecycle.py"}  # one table and one function for each move: apart they would say less
+LONG = 600
 # Whose classes are the words of the project. Elsewhere they serve one surface or one database.
-DOMAIN = ("model", "engine", "bulk", "adapters", "core/queue", "core/*.py", "stores/*.py", "classify/*.py")
-IRREGULAR = frozenset(
-    [
-        "begun",
-        "bound",
-        "broken",
-        "brought",
-        "built",
-        "caught",
-        "chosen",
-        "done",
-        "drawn",
-        "fallen",
-        "felt",
-        "forgotten",
-        "found",
-        "frozen",
-        "given",
-        "gone",
-        "grown",
-        "heard",
-        "held",
-        "hidden",
-        "kept",
-        "known",
-        "laid",
-        "led",
-        "left",
-        "lent",
-        "lost",
-        "made",
-        "meant",
-        "met",
-        "overtaken",
-        "paid",
-        "proven",
-        "said",
-        "seen",
-        "sent",
-        "shown",
-        "shut",
-        "spent",
-        "spoken",
-        "stuck",
-        "stolen",
-        "swept",
-        "taken",
-        "taught",
-        "thrown",
-        "told",
-        "understood",
-        "woken",
-        "won",
-        "worn",
-        "written",
-    ]
-)
-PARTICLES = frozenset(
-    [
-        "about",
-        "again",
-        "anew",
-        "apart",
-        "aside",
-        "away",
-        "back",
-        "by",
-        "down",
-        "for",
-        "in",
-        "into",
-        "of",
-        "off",
-        "on",
-        "out",
-        "over",
-        "to",
-        "up",
-        "with",
-    ]
-)
-FIXED = frozenset({"blocked_by", "misconfigured"})  # a field of the HTTP API; a fault beside `unavailable`
-NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "heed", "need", "proceed", "seed", "shed", "speed", "succeed"})
+DOMAIN = re.compile(r"model/.*|(stores|classify)/[^/]*|.*/(rules|records)\.py")
+LISTS = {
+    "--participles": "bare_participles",
+    "--fragments": "fragments",
+    "--docstrings": "relative_docstrings",
+    "--upward": "upward_imports",
+}
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), path
+def read_sources(package: Path) -> Sequence[Source]:
+    """Return the modules of a package."""
+    paths = sorted(package.rglob("*.py"))
+    return [source(path.relative_to(package).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 
-def is_bare_participle(name: str) -> bool:
-    """Whether a name is a participle, alone or with particles.
+def findings(sources: Sequence[Source]) -> Mapping[str, Sequence[str]]:
+    """Return what counts against each limit, with its place. A new limit is a line here and one in the file."""
+    found = list(imports(sources))
+    return {
+        "bare_participles": [_at(each, *one) for each in sources for one in participles(each.tree)],
+        "fragments": [
+            _at(each, 1, f"{each.lines} lines, and only {reader} reads it: join them")
+            for each, reader in fragments(sources, found)
+        ],
+        "relative_docstrings": [_at(each, *one) for each in sources for one in relative_docstrings(each.tree)],
+        "upward_imports": [_at(each.reader, each.line, f"imports {each.module}, above it") for each in upward(found)],
+    }
 
-    >>> [is_bare_participle(name) for name in ("settled", "given_back", "moved_on", "failed_repos", "proceed")]
-    [True, True, True, False, False]
-    """
-    first, *rest = name.split("_")
-    if name in FIXED or first in NO_PARTICIPLES or not all(word in PARTICLES for word in rest):
-        return False
-    return first in IRREGULAR or (first.endswith("ed") and len(first) > 4)
+
+def problems(sources: Sequence[Source], long_modules: Mapping[str, str], glossary: str) -> Iterator[str]:
+    """Yield what is wrong beside the limits."""
+    for each in sources:
+        if each.lines > LONG and each.path not in long_modules:
+            yield _at(each, 1, f"{each.lines} lines: it has two subjects, or [long_modules] says why it has not")
+        if DOMAIN.fullmatch(each.path) and not each.path.endswith(("errors.py", "hookspecs.py")):
+            yield from (_at(each, *one) for one in unknown_classes(each.tree, glossary))
+    for path in sorted(long_modules.keys() - {each.path for each in sources if each.lines > LONG}):
+        yield f"{ratchets.FILE.name}: {path} has at most {LONG} lines: remove its entry from [long_modules]"
+    for package in strangers(sources):
+        yield f"{PACKAGE}/{package}: has no place in the order of packages in tools/imports.py"
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The public functions of a module and the public methods of its public classes, without properties."""
+def unknown_classes(tree: ast.Module, glossary: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the problem of each public class that the glossary does not have, exceptions apart."""
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_") or _is_exception(node):
+            continue
+        if not re.search(rf"`{node.name}\b", glossary):
+            yield node.lineno, f"the class {node.name} is not in docs/glossary.md"
 
 
-def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(re.search(r"property|setter|overload", ast.unparse(each)) for each in function.decorator_list)
-
-
-def is_exception(node: ast.ClassDef) -> bool:
+def _is_exception(node: ast.ClassDef) -> bool:
     return any(ast.unparse(base).endswith(("Error", "Exception", "Warning")) for base in node.bases)
 
 
-def problems() -> Iterator[str]:
-    glossary = GLOSSARY.read_text(encoding="utf-8")
-    domain = {path for pattern in DOMAIN for path in _matching(pattern)}
-    for name, path in modules():
-        text = path.read_text(encoding="utf-8")
-        lines = text.count("\n")
-        if lines > LONGEST_MODULE and name not in MAY_BE_LONGER:
-            yield f"mahavishnu/{name}: {lines} lines, more than {LONGEST_MODULE}: it has two subjects"
-        tree = ast.parse(text)
-        for function in functions(tree):
-            public = not function.name.startswith("_")
-            if public and not is_property(function) and is_bare_participle(function.name):
-                yield (
-                    f"mahavishnu/{name}:{function.lineno}: {function.name} is a bare participle: "
-                    "name it by a verb or by what it returns"
-                )
-        if path not in domain or name.endswith(("errors.py", "hookspecs.py")):
-            continue
-        for node in tree.body:
-            if not isinstance(node, ast.ClassDef) or node.name.startswith("_") or is_exception(node):
-                continue
-            if not re.search(rf"`{node.name}\b", glossary):
-                yield f"mahavishnu/{name}:{node.lineno}: the class {node.name} is not in docs/glossary.md"
+def _at(each: Source, line: int, problem: str) -> str:
+    return f"{PACKAGE}/{each.path}:{line}: {problem}"
 
 
-def _matching(pattern: str) -> Iterator[Path]:
-    if pattern.endswith(".py"):
-        return iter(PACKAGE.glob(pattern))
-    return (PACKAGE / pattern).rglob("*.py")
-
-
-def main() -> int:
-    found = [*problems(), *find_stray_tests(ROOT)]
-    for problem in found:
-        sys.stderr.write(f"{problem}\n")
-    return 1 if found else 0
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Check the rules of the house.")
+    parser.add_argument("--write", action="store_true", help="lower limits to what is there now")
+    for option, name in LISTS.items():
+        parser.add_argument(option, dest="listed", action="append_const", const=name, help="list what counts")
+    options = parser.parse_args(arguments)
+    sources = read_sources(ROOT / PACKAGE)
+    found = findings(sources)
+    if options.listed:
+        for name in options.listed:
+            sys.stdout.writelines(f"{each}\n" for each in found[name])
+        return 0
+    values = {name: len(each) for name, each in found.items()}
+    if options.write:
+        for name, value in ratchets.lower(values, "house").items():
+            sys.stdout.write(f"{name} = {value}\n")
+    file = ratchets.read()
+    wrong = list(problems(sources, file["long_modules"], GLOSSARY.read_text(encoding="utf-8")))
+    hints = {name: f"python tools/check_house.py {option}" for option, name in LISTS.items()}
+    wrong += ratchets.problems(values, file["house"], hints)
+    sys.stderr.writelines(f"{each}\n" for each in wrong)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
