@@ -52,6 +52,7 @@ check: $(READY) ## Check format, lint, types, the direction of imports, and the 
 	$(BIN)/mypy build/checked/sync_module.py  # behind its stub, mypy does not see it
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python -m benchmarks.walks --check
 	$(BIN)/python tools/format_templates.py --check
 
 fix: $(READY) ## Write the types of app.sync, format, and repair what the linter can repair

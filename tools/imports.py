@@ -131,8 +131,8 @@ def strangers(sources: Sequence[Source]) -> Sequence[str]:
 def fragments(sources: Sequence[Source], found: Sequence[Import]) -> Iterator[tuple[Source, str]]:
     """Yield the short modules that only one other module reads, and that module."""
     readers: Mapping[str, set[str]] = defaultdict(set)
-    for each in found:
-        readers[each.module].add(each.reader.path)
+    for one in found:
+        readers[one.module].add(one.reader.path)
     for reader in sources:
         for module in _registered(reader):
             readers[module].add(reader.path)

@@ -39,9 +39,10 @@ def participles(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def relative_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the problem of each docstring that opens with a relative word."""
     for node in ast.walk(tree):
-        text = ast.get_docstring(node) if isinstance(node, ast.Module | ast.ClassDef | Function) else None
-        if word := RELATIVE.match(text or ""):
-            yield node.body[0].lineno, f"a docstring opens with {word[1]}: open it with a verb"
+        if isinstance(node, ast.Module | ast.ClassDef | Function):
+            word = RELATIVE.match(ast.get_docstring(node) or "")
+            if word:
+                yield node.body[0].lineno, f"a docstring opens with {word[1]}: open it with a verb"
 
 
 def _is_property(function: Function) -> bool:
