@@ -139,7 +139,7 @@ def fragments(sources: Sequence[Source], found: Sequence[Import]) -> Iterator[tu
     for each in sources:
         name = each.path.rpartition("/")[2].removesuffix(".py")
         if each.lines < SHORT and name not in {*ENTRANCES, *LAYERS} and len(readers[each.name]) == 1:
-            yield each, *readers[each.name]
+            yield each, min(readers[each.name])
 
 
 def _registered(reader: Source) -> Iterator[str]:

@@ -146,7 +146,7 @@ class Provider:
             "code_verifier": attempt.verifier,
         }
         given = await self._exchange(about, sent)
-        claims = await self._verified(about, str(given.get("id_token", "")), attempt.nonce)
+        claims = await self._verify(about, str(given.get("id_token", "")), attempt.nonce)
         if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
             claims = await self._with_user_info(about, claims, given.get("access_token"))
         return _login(self._person(claims), given)
@@ -159,7 +159,7 @@ class Provider:
         given = await self._exchange(about, {"grant_type": "refresh_token", "refresh_token": login.refresh_token})
         claims: Mapping[str, Any] = {"sub": login.person.subject}
         if given.get("id_token"):
-            claims = await self._verified(about, str(given["id_token"]), None)
+            claims = await self._verify(about, str(given["id_token"]), None)
             if claims.get("sub") != login.person.subject:
                 raise ProviderProblem("the provider speaks of somebody else now")
         if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
@@ -191,7 +191,7 @@ class Provider:
         """The tokens for a code."""
         rules = self.rules
         methods = about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        basic = (_quoted(rules.client_id), _quoted(rules.client_secret)) if "client_secret_basic" in methods else None
+        basic = (_quote(rules.client_id), _quote(rules.client_secret)) if "client_secret_basic" in methods else None
         if basic is None or not rules.client_secret:
             basic, sent = None, {**sent, "client_id": rules.client_id}
             if rules.client_secret:
@@ -208,7 +208,7 @@ class Provider:
             )
         return given
 
-    async def _verified(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
+    async def _verify(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
         """The claims of a token that the provider has signed, for us, now, and for this login if it has a nonce."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
@@ -320,7 +320,7 @@ def _login(person: Person, given: Mapping[str, Any]) -> Login:
     return Login(person, refresh if isinstance(refresh, str) else None, token if isinstance(token, str) else None)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """As RFC 6749 wants names and secrets in a header."""
     from urllib.parse import quote_plus
 

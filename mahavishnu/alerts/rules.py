@@ -443,7 +443,7 @@ def alert_key(namespace: str, name: str) -> str:
 def next_alert(alert: Alert, finding: Finding | None, rules: AlertRules, now: datetime) -> Alert:
     """The alert after a look that found this, or nothing any more. The same object where nothing is new."""
     if finding is None or finding.muted:
-        return _ended(alert, now, muted=finding is not None)
+        return _resolve(alert, now, muted=finding is not None)
     begins = not alert.holds
     after = replace(
         alert,
@@ -461,7 +461,7 @@ def next_alert(alert: Alert, finding: Finding | None, rules: AlertRules, now: da
     kind = _due_notice(alert, after, rules, now)
     if kind is not None:
         told = tuple(dict.fromkeys((*after.told, *after.reasons)))
-        after = replace(_notified(after, kind, now), told=told)
+        after = replace(_notify(after, kind, now), told=told)
     return alert if after == alert else replace(after, changed_at=now)
 
 
@@ -483,15 +483,15 @@ def _due_notice(before: Alert, after: Alert, rules: AlertRules, now: datetime) -
     return NoticeKind.REMIND if quiet >= timedelta(minutes=rules.repeat_minutes) else None
 
 
-def _ended(alert: Alert, now: datetime, *, muted: bool) -> Alert:
+def _resolve(alert: Alert, now: datetime, *, muted: bool) -> Alert:
     if not alert.holds:
         return alert
     detail = "The group is on hold." if muted else "What it was about is over."
     after = replace(alert, phase=AlertPhase.RESOLVED, resolved_at=now, changed_at=now, detail=detail, taken_by=None)
-    return _notified(after, NoticeKind.RESOLVE, now) if alert.told else after
+    return _notify(after, NoticeKind.RESOLVE, now) if alert.told else after
 
 
-def _notified(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
+def _notify(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
     return replace(alert, notice=alert.notice + 1, notice_kind=kind, noticed_at=now)
 
 

@@ -462,7 +462,7 @@ class Archiving:
         They are letters of the queue, or these `former` ones.
         """
 
-        async def changed() -> set[str]:
+        async def find_changed() -> set[str]:
             if former is None:
                 there = await self._letters.get([move.letter.key for move in moves])
                 return {
@@ -479,10 +479,10 @@ class Archiving:
             if former is not None:
                 only_there.update(await self._remains.find_only_in(there))
             restored = {copy.entry_id for copy in there if self._is_restored(copy, letters[copy.entry_id])}
-            return restored | await changed()
+            return restored | await find_changed()
 
         letters = {move.letter.entry_id: move.letter for move in moves}
-        await self._remove_earlier_copies(partition, moves, changed)
+        await self._remove_earlier_copies(partition, moves, find_changed)
         now = self._clock.now()
         for move in moves:
             move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, now)
@@ -504,7 +504,7 @@ class Archiving:
         return sure if sure and await self._places.confirm(partition) else []
 
     async def _remove_earlier_copies(
-        self, partition: str, moves: Sequence[ArchiveMove], changed: Callable[[], Awaitable[set[str]]]
+        self, partition: str, moves: Sequence[ArchiveMove], find_changed: Callable[[], Awaitable[set[str]]]
     ) -> None:
         """Remove copies of earlier states of these letters elsewhere, unless somebody has changed their letters.
 
@@ -513,7 +513,7 @@ class Archiving:
         again = {move.letter.entry_id: LETTERS.document(move.letter) for move in moves if was_reopened(move.letter)}
         found = await self._places.find_copies(list(again), unreadable={})
         found.pop(partition, None)
-        kept = await changed() if found else set[str]()
+        kept = await find_changed() if found else set[str]()
         for name, copies in found.items():
             earlier = [copy for copy in copies if copy.entry_id not in kept and copy.letter != again[copy.entry_id]]
             if earlier:

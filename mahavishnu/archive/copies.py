@@ -210,10 +210,10 @@ async def _keep(collection: Collection[Any], records: list[Any]) -> list[Any]:
     made: list[Any] = []
     for record in records:
 
-        def kept(there: Any, record: Any = record) -> Any:
+        def keep_first(there: Any, record: Any = record) -> Any:
             return record if there is None else there
 
-        there, written = await write_with_retry(collection, record.key, kept, what="record")
+        there, written = await write_with_retry(collection, record.key, keep_first, what="record")
         made += [written] if there is None else []
     return made
 

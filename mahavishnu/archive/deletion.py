@@ -231,12 +231,12 @@ class Deletion:
     async def _bury(self, key: str, by: str) -> tuple[int, DeadLetter | None]:
         """Make a tombstone of what has the key, and have it say that all is to be deleted. Returns how many letters."""
 
-        def buried(current: DeadLetter) -> DeadLetter:
+        def bury(current: DeadLetter) -> DeadLetter:
             if not current.is_deleted:
                 return delete(current, now=self._clock.now(), by=by, whole=True)
             return evolve(current, archived_at=None, previous_entry_id=current.entry_id)
 
-        done = await update_with_retry(self._letters, key, buried)
+        done = await update_with_retry(self._letters, key, bury)
         return (0, None) if done is None else (int(not done.before.is_deleted), done.after)
 
     async def _note_nothing_left(self, tombstone: DeadLetter) -> None:

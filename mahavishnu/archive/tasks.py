@@ -100,12 +100,12 @@ class TaskArchiving:
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
 
-        async def changed(_: Sequence[ArchivedTask]) -> set[str]:
+        async def find_changed(_: Sequence[ArchivedTask]) -> set[str]:
             there = await self._tasks.get([task.task_id for task in tasks])
             pairs = zip(tasks, there, strict=True)
             return {archived_task_key(task) for task, now in pairs if not is_same_version(task, now)}
 
-        copied = await copy_surely(copies, wanted, changed)
+        copied = await copy_surely(copies, wanted, find_changed)
         self.failed |= copied.failed
         sure = [task for task in tasks if archived_task_key(task) in copied.sure]
         if not sure or not await self._places.confirm(partition):

@@ -198,12 +198,12 @@ def edit(
             difference(seen["diff"])
         return answer
 
-    def told(answer: Any) -> str:
+    def result_line(answer: Any) -> str:
         if options.dry_run:
             return f"{answer['task_id']}: nothing was changed, this is a dry run"
-        return f"{_changed(answer)}, revision {answer['revision']}"
+        return f"{_state_line(answer)}, revision {answer['revision']}"
 
-    _each_task(context, tasks, chosen, change_one, told, json)
+    _each_task(context, tasks, chosen, change_one, result_line, json)
 
 
 def _action(verb: str, summary: str) -> Callable[..., None]:
@@ -260,7 +260,7 @@ def _move_letters(
         async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
             return await api.post(task_path(task, verb), api.with_actor(notes=reason), place)
 
-        _each_task(context, tasks, chosen, move, _changed, json)
+        _each_task(context, tasks, chosen, move, _state_line, json)
         return
     if not chosen.any_given and not options.everything:
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
@@ -337,7 +337,7 @@ def _each_task(
         raise typer.Exit(codes.pop() if len(codes) == 1 else ExitCode.FAILED)
 
 
-def _changed(letter: Any) -> str:
+def _state_line(letter: Any) -> str:
     return f"{letter['task_id']}: {state_of(letter)}"
 
 

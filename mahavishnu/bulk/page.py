@@ -284,7 +284,7 @@ async def _show(
     waves, failed, (listed, after), audit = await asyncio.gather(
         read_or_none(_waves(dlq, run)),
         read_or_none(dlq.service(LetterOperations).find(failed_again_query(run.run_id, MOST_FAILED), payloads=False)),
-        _listed(dlq, run, part, params.cursor),
+        _read_members(dlq, run, part, params.cursor),
         read_or_none(dlq.audit.list(subject=f"run:{run.run_id}", limit=MOST_ENTRIES)),
     )
     failed_items = () if failed is None else failed.items
@@ -317,7 +317,7 @@ async def _waves(dlq: LetterQueue, run: BulkRun) -> Sequence[Wave]:
     return waves_of(run, first)
 
 
-async def _listed(
+async def _read_members(
     dlq: LetterQueue, run: BulkRun, part: Part, cursor: str | None
 ) -> tuple[Sequence[Listed] | None, str | None]:
     asked: dict[str, Any] = {"outcome": part} if part in [*ItemOutcome] else {"state": part}

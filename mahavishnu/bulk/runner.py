@@ -138,13 +138,13 @@ class RunExecutor:
     async def halt(self, why: str, *, exact: bool = True) -> None:
         """Halt the run until a person resumes it. Unless `exact`, the counts may be behind."""
 
-        def halted(run: BulkRun, now: datetime) -> BulkRun:
+        def halt_run(run: BulkRun, now: datetime) -> BulkRun:
             after = bulk_rules.halt(run, why, now) if run.state in ACTIVE else run
             return after if exact else replace(after, lease=replace(self.lease, left=True))
 
         async with self._audit("run.halt", STOP_RULE if exact else HALT_ON_ERROR, why) as record:
             record.add(**asdict(self.run.counts))
-            await self._write(halted, ACTIVE if exact else tuple(RunState))
+            await self._write(halt_run, ACTIVE if exact else tuple(RunState))
             if self.run.state is not RunState.HALTED:
                 record.refuse(f"it was {self.run.state} before that")
         self._did = True
@@ -331,14 +331,14 @@ class RunExecutor:
     ) -> None:
         """Write a change. If a person was quicker, and the run is not in these states now, only return the lease."""
 
-        def changed(stored: BulkRun | None) -> BulkRun:
+        def apply(stored: BulkRun | None) -> BulkRun:
             if stored is not self.run:
                 self._take_over(stored)
             now = self._clock.now()
             return change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
 
         runs, key = self._store.runs, self.run.run_id
-        _, written = await write_with_retry(runs, key, changed, what="bulk run", known=self.run, tries=_TRIES)
+        _, written = await write_with_retry(runs, key, apply, what="bulk run", known=self.run, tries=_TRIES)
         if written is not None:
             self.run, self._fresh = written, True
 
@@ -392,13 +392,13 @@ class Runner:
         """Take the lease of a run that was found free. None if it is not free any more."""
         lease = RunLease(self._context.owner, new_token())
 
-        def taken(current: BulkRun | None) -> BulkRun | None:
+        def take_run(current: BulkRun | None) -> BulkRun | None:
             whole, now = lease_time(self._context), self._clock.now()
             if current is None or (current is not run and not bulk_rules.is_free(current, now, skew, self._dropped)):
                 return None  # it was changed since, or `find` lags
             return bulk_rules.with_lease(current, lease, now + whole, now)
 
-        before, written = await write_with_retry(self._store.runs, run.run_id, taken, what="bulk run", known=run)
+        before, written = await write_with_retry(self._store.runs, run.run_id, take_run, what="bulk run", known=run)
         if before is None or written is None:
             return None
         if before.lease is not None:

@@ -284,10 +284,10 @@ class BulkRuns:
             if known.state is RunState.HALTED:  # its letters may have got outcomes since
                 known = await self._with_current_counts(known)
 
-            def changed(run: BulkRun) -> BulkRun:
+            def apply(run: BulkRun) -> BulkRun:
                 return change(replace(run, counts=known.counts) if run.state is known.state is RunState.HALTED else run)
 
-            update = await update_with_retry(self._store.runs, run_id, changed, what="bulk run")
+            update = await update_with_retry(self._store.runs, run_id, apply, what="bulk run")
             if update is None:
                 raise NoSuchRun(run_id)
             if update.after is update.before:  # it is in that state already

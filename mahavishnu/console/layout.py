@@ -30,10 +30,10 @@ class Layout(Extension):
     """Drop the line breaks of templates that are layout only."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        return iter(_Layout(_joined(stream)))
+        return iter(_Layout(_join_texts(stream)))
 
 
-def _joined(stream: TokenStream) -> list[Token]:
+def _join_texts(stream: TokenStream) -> list[Token]:
     """The tokens; texts that only a comment separates are one."""
     tokens: list[Token] = []
     for token in stream:

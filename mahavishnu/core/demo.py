@@ -123,7 +123,7 @@ def samples() -> list[Sample]:
         Sample("disk-full", "waits longer each time, until somebody makes room", _disk_full),
         Sample("always-down", "uses up its retries: exhausted, a person has to look", _always_down),
         Sample("no-permission", "no retry can help: kept, and left to a person", _no_permission),
-        Order("orders", "one cause, many letters: edit and redrive them together", _billed, *_ORDERS),
+        Order("orders", "one cause, many letters: edit and redrive them together", _bill, *_ORDERS),
     ]
 
 
@@ -185,7 +185,7 @@ def _no_permission(times: int, repos: list[str]) -> Any:
     raise PermissionError(errno.EACCES, "Permission denied: deploy key is read-only")
 
 
-def _billed(times: int, repos: list[str]) -> Any:
+def _bill(times: int, repos: list[str]) -> Any:
     return "billed"
 
 
@@ -255,9 +255,9 @@ async def show(url: str, local_url: str, speed: float, seconds: float | None, po
                     f"a minute takes {60 / speed:g} s here, so dates, also in the audit, run ahead of your clock"
                 )
             await _fail(app, clock)
-            async with _served(app.dlq, settings, port):
+            async with _serve(app.dlq, settings, port):
                 await app.start_dlq_processor()  # not before somebody looks on: hours pass while the server starts
-                await _watched(app.dlq, clock, seconds, stop)
+                await _watch(app.dlq, clock, seconds, stop)
         await app.stop_dlq_processor()
         letters = await _letters(app.dlq)
         print_line("")
@@ -289,7 +289,7 @@ async def _fail(app: MahavishnuApp, clock: QuickClock) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int | None) -> AsyncIterator[None]:
+async def _serve(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int | None) -> AsyncIterator[None]:
     """Answer requests meanwhile, on another port if somebody has that one, and say what to try."""
     if port is None:
         yield
@@ -311,7 +311,7 @@ async def _served(dlq: DeadLetterQueue, settings: MahavishnuSettings, port: int 
             yield
 
 
-async def _watched(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, stop: asyncio.Event) -> None:
+async def _watch(dlq: DeadLetterQueue, clock: Clock, seconds: float | None, stop: asyncio.Event) -> None:
     watch = asyncio.create_task(_table(dlq, clock) if sys.stdout.isatty() else _lines(dlq))
     end = asyncio.create_task(SystemClock().sleep(seconds) if seconds is not None else stop.wait())
     stopped = asyncio.create_task(stop.wait())

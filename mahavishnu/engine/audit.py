@@ -144,12 +144,12 @@ class AuditLog:
             where.append(Between("at", at_least=read_instant(since, "since"), below=read_instant(until, "until")))
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         page = await self._entries.find(Query(tuple(where), _NEWEST_FIRST, limit), cursor)
-        entries = await self._seen(page.items)
+        entries = await self._visible_parts(page.items)
         if self._principal is not None and not self._principal.sees_payloads:
             entries = [replace(each, changes=_without_payloads(each.changes)) for each in entries]
         return replace(page, items=entries, degraded=page.degraded or unseen)
 
-    async def _seen(self, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
+    async def _visible_parts(self, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
         """What of it who asks sees: with a part of a namespace, what is about letters of that, and their own acts."""
         who = self._principal
         if who is None or who.scope.queues is who.scope.adapters is None:
@@ -199,7 +199,7 @@ class AuditLog:
         Those of its deletion stay as they are.
         """
 
-        def forgotten(entry: AuditEntry) -> AuditEntry:
+        def strip(entry: AuditEntry) -> AuditEntry:
             reason = entry.reason and DELETED_VALUE
             bare = replace(
                 entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE
@@ -209,7 +209,7 @@ class AuditLog:
         entries = scan(self._entries, Query((Is("subject", (subject,)),)))
         async for entry in entries:
             if entry.action != "delete":
-                await update_with_retry(self._entries, entry.key, forgotten, what="audit entry")
+                await update_with_retry(self._entries, entry.key, strip, what="audit entry")
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Audit subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
@@ -290,11 +290,11 @@ class AuditLog:
     async def _begin(self, entry: AuditEntry) -> AuditEntry:
         """Write the entry, in the place of one that a process which died may have left."""
 
-        def changed(there: AuditEntry | None) -> AuditEntry:
+        def replace_stored(there: AuditEntry | None) -> AuditEntry:
             return replace(entry, version=there.version if there else None)
 
         _, stored = await write_with_retry(
-            self._entries, entry.key, changed, what="audit entry", known=None, tries=_TRIES
+            self._entries, entry.key, replace_stored, what="audit entry", known=None, tries=_TRIES
         )
         return cast("AuditEntry", stored)
 

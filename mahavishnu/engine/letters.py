@@ -52,17 +52,17 @@ class NamespaceRecords(Generic[T]):
         ]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
-        return await self.records.find(self._meant(query), after)
+        return await self.records.find(self._narrow(query), after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await self.records.tally(self._meant(query), by, sums=sums, spans=spans)
+        return await self.records.tally(self._narrow(query), by, sums=sums, spans=spans)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
-        return await self.records.histogram(self._meant(query), buckets)
+        return await self.records.histogram(self._narrow(query), buckets)
 
-    def _meant(self, query: Query) -> Query:
+    def _narrow(self, query: Query) -> Query:
         if self.failed_only:
             query = without_waiting_items(query, self.namespace)
         meant = (own_records if self.default_is_none else within_namespace)(query, self.namespace)
@@ -107,17 +107,17 @@ class VisibleLetters:
         return [None if isinstance(each, DeadLetter) and each.is_deleted else each for each in found]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[DeadLetter]:
-        return await self.counted.find(without_deleted(self._allowed(query)), after)
+        return await self.counted.find(without_deleted(self._without_payloads(query)), after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await self.counted.tally(without_deleted(self._allowed(query)), by, sums=sums, spans=spans)
+        return await self.counted.tally(without_deleted(self._without_payloads(query)), by, sums=sums, spans=spans)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
-        return await self.counted.histogram(without_deleted(self._allowed(query)), buckets)
+        return await self.counted.histogram(without_deleted(self._without_payloads(query)), buckets)
 
-    def _allowed(self, query: Query) -> Query:
+    def _without_payloads(self, query: Query) -> Query:
         return query if self.payloads else without_payload_search(query)
 
 

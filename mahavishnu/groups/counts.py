@@ -112,7 +112,7 @@ async def count_groups(
         live = _join_cells(live, tally.by(0))
     every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
     for tally in (still_open, *ended, former):
-        every = _join_cells(every, _uncounted(tally))
+        every = _join_cells(every, _cells_without_sum(tally))
     groups = {
         fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
@@ -199,7 +199,7 @@ def _cell(counted: GroupSum) -> Cell:
     return Cell(counted.letters, {}, {"created_at": counted.first}, {"created_at": counted.last})
 
 
-def _uncounted(tally: Tally) -> dict[str, Cell]:
+def _cells_without_sum(tally: Tally) -> dict[str, Cell]:
     """The letters by group, without those that a sum counts in it."""
     cells: dict[str, Cell] = {}
     for (fingerprint, counted), cell in tally.cells.items():

@@ -431,7 +431,7 @@ def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
 def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
     """The letter with the names of people in it marked by who imports it, unless that is nobody in particular."""
 
-    def marked(name: str) -> str:
+    def mark(name: str) -> str:
         name = name.partition(_IMPORTED_BY)[0]
         return name if name == by else f"{name}{_IMPORTED_BY}{by})"
 
@@ -439,7 +439,7 @@ def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
         return letter
     changes: dict[str, Any] = {}
     if letter.resolution.by is not None:
-        changes["resolution"] = replace(letter.resolution, by=marked(letter.resolution.by))
+        changes["resolution"] = replace(letter.resolution, by=mark(letter.resolution.by))
     if letter.requeue is not None:
-        changes["requeue"] = replace(letter.requeue, by=marked(letter.requeue.by))
+        changes["requeue"] = replace(letter.requeue, by=mark(letter.requeue.by))
     return evolve(letter, **changes) if changes else letter

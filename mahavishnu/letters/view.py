@@ -117,7 +117,7 @@ def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, every
     several = everywhere or len({each["namespace"] for each in letters}) > 1
     far = several or any(each["queue"] != "default" for each in letters)  # what one app has is in its own namespace
     again = any(_last_failed(each) for each in letters)
-    ended = any(_ended(each) for each in letters)
+    ended = any(_end_of(each) for each in letters)
     columns = [
         *("task", *(["queue"] if far else []), "state", "category", "retries"),
         *(["first failed"] if again else []),
@@ -134,7 +134,7 @@ def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, every
             _retries_in_short(each),
             *([when(each["failed_at"])] if again else []),
             when(_last_failed(each) or each["failed_at"]),
-            *([when(_ended(each))] if ended else []),
+            *([when(_end_of(each))] if ended else []),
             brief(error_of(each)),
         ]
         for each in letters
@@ -199,7 +199,7 @@ def _resolution(letter: Letter) -> str:
     return RERUN if letter["resolution_status"] == RERAN else str(letter["resolution_status"])
 
 
-def _ended(letter: Letter) -> str | None:
+def _end_of(letter: Letter) -> str | None:
     """When the case ended, as far as that is on record."""
     if letter["resolution_status"] == ResolutionStatus.PENDING:
         return None
@@ -309,7 +309,7 @@ def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:
 def _how_it_ended(letter: Letter) -> str | None:
     if letter["resolution_status"] == ResolutionStatus.PENDING:
         return None
-    when, by = _ended(letter), letter["resolved_by"]
+    when, by = _end_of(letter), letter["resolved_by"]
     return _resolution(letter) + (f", {moment(when)}" if when else "") + (f", by {by}" if by else "")
 
 

@@ -77,12 +77,12 @@ def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
 
 def as_other_work(letter: DeadLetter) -> DeadLetter:
     """The letter under `<task id>@<digest of its payload as captured>`; its source names the task id that it had."""
-    return _renamed(letter, letter.captured_digest or letter.payload.digest)
+    return _rename(letter, letter.captured_digest or letter.payload.digest)
 
 
 def as_sole_work(letter: DeadLetter) -> DeadLetter:
     """The letter under `<task id>@<entry id>`, which no other letter can have."""
-    return _renamed(letter, letter.entry_id)
+    return _rename(letter, letter.entry_id)
 
 
 def original_task_id(letter: DeadLetter) -> str | None:
@@ -131,7 +131,7 @@ def choose_place(letter: DeadLetter, found: Sequence[DeadLetter | None]) -> int:
     return next(free, _OWN_PLACES - 1)
 
 
-def _renamed(letter: DeadLetter, mark: str) -> DeadLetter:
+def _rename(letter: DeadLetter, mark: str) -> DeadLetter:
     source = letter.source if letter.source.id is not None else replace(letter.source, id=letter.task_id)
     return evolve(letter, task_id=derived_task_id(letter.task_id, mark), source=source)
 
@@ -272,10 +272,10 @@ _OTHERS, _LATEST = "other_failures", "failed_too"  # in that: failures of other 
 
 def task_of(letter: DeadLetter) -> str | None:
     """The id of the lifecycle task that the letter is of; None if it is of none."""
-    return _text(_known(letter), "task_id")
+    return _text(_lifecycle_label(letter), "task_id")
 
 
-def _known(letter: DeadLetter) -> dict[str, Any]:
+def _lifecycle_label(letter: DeadLetter) -> dict[str, Any]:
     known = None if letter.source.state is None else letter.labels.member(LIFECYCLE)
     return known if isinstance(known, dict) else {}
 
@@ -290,7 +290,7 @@ def note_other_failure(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
     own, other = task_of(letter), task_of(fresh)
     if own is None or own == other:
         return letter
-    known = _known(letter)
+    known = _lifecycle_label(letter)
     noted = {**known, _OTHERS: _other_failures(known) + 1, _LATEST: other}
     return evolve(letter, labels=Json.of({**letter.labels.value, LIFECYCLE: noted}))
 

@@ -92,7 +92,7 @@ class ProbeServer:
                 async with asyncio.timeout(_SECONDS):
                     head = await reader.readuntil(b"\r\n\r\n")
                 answer = await self._answer(head)
-                writer.write(_written(answer, with_body=not head.startswith(b"HEAD ")))
+                writer.write(_encode(answer, with_body=not head.startswith(b"HEAD ")))
                 async with asyncio.timeout(_SECONDS):
                     await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
@@ -125,7 +125,7 @@ def _host_of(header: str) -> str:
     return header if header.endswith("]") else header.rpartition(":")[0] or header
 
 
-def _written(answer: Answer, *, with_body: bool) -> bytes:
+def _encode(answer: Answer, *, with_body: bool) -> bytes:
     head = (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
         f"Content-Type: {answer.content_type}\r\n"

@@ -289,7 +289,7 @@ class QueueIntake:
         try:
             definition = require_persisted(await self._definitions.get(queue))
         except StoreUnavailable as problem:
-            raise _broken_off(queue, "nothing was imported", "them", problem) from problem
+            raise _import_problem(queue, "nothing was imported", "them", problem) from problem
         wanted = [self._read(definition, each) for each in items]
         created, seen = 0, set[str]()
         for start in range(0, len(wanted), _PAGE):
@@ -308,7 +308,7 @@ class QueueIntake:
                 failed = problem
             if failed is not None:
                 what = f"{created} items were imported, and of items {start + 1} to {len(wanted)} not all"
-                raise _broken_off(queue, what, "these", failed) from failed
+                raise _import_problem(queue, what, "these", failed) from failed
         return ImportResult(created, len(wanted) - created)
 
     async def _create(self, letters: Sequence[DeadLetter]) -> Sequence[Result[DeadLetter]]:
@@ -374,7 +374,7 @@ class QueueIntake:
         return self._json(dict(value), "metadata")
 
 
-def _broken_off(queue: str, what: str, which: str, problem: StoreError) -> StoreError:
+def _import_problem(queue: str, what: str, which: str, problem: StoreError) -> StoreError:
     text = (
         f"{what}: what is in queue {queue!r} already is to be left alone, and only the shared store tells what that is "
         f"({problem}); import {which} again when it answers: what has an id or a source_id comes in once"

@@ -114,7 +114,7 @@ async def create(request: Request, dlq: PageQueue, actor: Operator, form: FormFi
     try:
         made = await dlq.service(NamedQueues).create(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
-        return await show(request, "queues.html", QueuesView(await _read_all(dlq), _written(form, wrong)), status=422)
+        return await show(request, "queues.html", QueuesView(await _read_all(dlq), _refill(form, wrong)), status=422)
     return console_of(request).go(request, _path(made.name), Said(f"Queue {made.name} is defined."))
 
 
@@ -140,7 +140,7 @@ async def update(request: Request, dlq: PageQueue, actor: Operator, queue: str, 
     try:
         await dlq.service(NamedQueues).update(name, by=acting_name(actor, None), **_options(form))
     except (InvalidOption, InvalidInput) as wrong:
-        view = await _view(dlq, await dlq.service(NamedQueues).get(name), ItemPageQuery(), _written(form, wrong))
+        view = await _view(dlq, await dlq.service(NamedQueues).get(name), ItemPageQuery(), _refill(form, wrong))
         return await show(request, "queue.html", view, status=422)
     return console_of(request).go(request, _path(name), Said("Saved. It counts for what is decided from now on."))
 
@@ -252,7 +252,7 @@ def _values_of(definition: QueueDefinition) -> dict[str, str]:
     return values
 
 
-def _written(form: Form, wrong: Exception) -> QueueForm:
+def _refill(form: Form, wrong: Exception) -> QueueForm:
     return QueueForm({name: form.text(name) for name in form.fields}, str(wrong))
 
 

@@ -122,7 +122,7 @@ def dataclass_kind(
         except (*UNREADABLE, RecursionError):
             return None  # `decode` looks what it is
 
-    def searched(field: str, each: _Form) -> Field[T]:
+    def search_field(field: str, each: _Form) -> Field[T]:
         type_ = types.get(field, each.type)
         if field in users:
             return Field(field, type_, lambda made: _NULL if (value := getattr(made, field)) is None else value)
@@ -137,7 +137,7 @@ def dataclass_kind(
         decode=decode,
         decode_text=decode_text,
         versioned=_version_setter(record),
-        fields=(*(searched(field, each) for field, each in form.fields.items()), *more),
+        fields=(*(search_field(field, each) for field, each in form.fields.items()), *more),
         indexes=tuple(indexes),
         reconcile=reconcile,
         due=due,
@@ -152,13 +152,13 @@ def _version_setter(record: type[T]) -> Callable[[T, Version | None], T]:
         return lambda made, version: replace(made, version=version)  # type: ignore[type-var]
     copied = draft_copier(record)
 
-    def versioned(made: T, version: Version | None) -> T:
+    def set_version(made: T, version: Version | None) -> T:
         draft = copied(made)
         draft.version = version
         draft.__class__ = record
         return cast("T", draft)
 
-    return versioned
+    return set_version
 
 
 def _constructor(record: type[Any]) -> Any:

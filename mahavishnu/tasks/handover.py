@@ -159,7 +159,7 @@ class HandOver:
         if details is not None:  # before the task is in error
             self._require_details(details)
         if not still(task):
-            raise _gone_on(task)
+            raise _conflict(task)
         known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
             return HandedOver(known, False)
@@ -190,7 +190,7 @@ class HandOver:
 
         def fail(current: TaskRecord) -> TaskRecord:
             if not still(current):
-                raise _gone_on(current)
+                raise _conflict(current)
             now, owner = self._context.clock.now(), self._context.owner
             return task_moves.hand_over(
                 current,
@@ -366,7 +366,7 @@ class HandOver:
         if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
             return done
         before = self._lifecycle.moved
-        await self._lifecycle.change(task.task_id, partial(self._failed, task), known=task)
+        await self._lifecycle.change(task.task_id, partial(self._fail, task), known=task)
         return done + self._lifecycle.moved - before
 
     async def _finish_each(
@@ -383,7 +383,7 @@ class HandOver:
                 log.warning("the hand-over of %s is not finished: %s", record.key, problem)
         return done
 
-    def _failed(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:
+    def _fail(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:
         if current.version != seen.version:
             return current  # somebody goes on with it
         now, owner = self._context.clock.now(), self._context.owner
@@ -411,7 +411,7 @@ def original_state(task: TaskRecord) -> str:
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
 
 
-def _gone_on(task: TaskRecord) -> IllegalMove:
+def _conflict(task: TaskRecord) -> IllegalMove:
     return IllegalMove(task.task_id, "hand over", task.state, "it has gone on meanwhile", what="task")
 
 

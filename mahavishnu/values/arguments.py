@@ -118,7 +118,7 @@ class Signature:
                 values[each.name] = list(values[each.name])
         if (text := plain_text(values)) is not None:  # nearly always
             return _plain(text, [_pointer(name) for name in values if not self._fits(name, values[name])])
-        return _written(*self._write(values, self._hints, describe))
+        return _written_values(*self._write(values, self._hints, describe))
 
     def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments to call with: as they were given, and as the hints say where they have been edited.
@@ -142,11 +142,12 @@ class Signature:
         if (text := plain_text(task)) is not None:  # nearly always
             return WrittenValues(Json(text)) if hint is None or _fits(hint, task) else _plain(text, [""])
         if (hint is None or hint.allows_any(task)) and type(task) is dict and all(type(name) is str for name in task):
-            return _written(*self._write(task, {}, describe))  # one part that is lost leaves the others their types
+            # one part that is lost leaves the others their types
+            return _written_values(*self._write(task, {}, describe))
         plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
         prefix = f"/{_TASK}"
         below = {path.removeprefix(prefix): kind for path, kind in types.items()}
-        return _written(plain[_TASK], below, {path.removeprefix(prefix): why for path, why in lost.items()})
+        return _written_values(plain[_TASK], below, {path.removeprefix(prefix): why for path, why in lost.items()})
 
     def restore_task(self, payload: Any, types: Mapping[str, str]) -> Any:
         """The task, to be run with. JSON that does not fit the hint stays JSON. Raises CannotRestore."""
@@ -317,7 +318,7 @@ def _plain(text: str, exact: list[str]) -> WrittenValues:
     return WrittenValues(Json(text), Json.of(dict.fromkeys(exact, EXACT)) if exact else EMPTY)
 
 
-def _written(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues:
+def _written_values(plain: Any, types: Types, lost: Mapping[str, str]) -> WrittenValues:
     text = plain_text(plain)
     payload = Json(text) if text is not None else Json.of(plain)
     return WrittenValues(payload, Json(json.dumps(types, separators=(",", ":"))) if types else EMPTY, lost)

@@ -65,7 +65,7 @@ def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
     def decode(document: Mapping[str, Any], version: Version) -> LocalCopy[T]:
         return LocalCopy(kind.decode(document, version), document.get(_MARK) is True, version)
 
-    def versioned(held: LocalCopy[T], version: Version | None) -> LocalCopy[T]:
+    def set_version(held: LocalCopy[T], version: Version | None) -> LocalCopy[T]:
         return LocalCopy(kind.versioned(held.record, version), held.uncertain, version)
 
     return Kind(
@@ -73,7 +73,7 @@ def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
         kind.index,
         encode,
         decode,
-        versioned,
+        set_version,
         tuple(
             Field(
                 each.name,

@@ -24,14 +24,14 @@ from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.testing.letters import make_letter
 
 
-def _nested(depth: int, *, lists: bool) -> Any:
+def _nest(depth: int, *, lists: bool) -> Any:
     value: Any = 1
     for _ in range(depth):
         value = [value] if lists else {"deeper": value}
     return value
 
 
-def _mixed(depth: int) -> Any:
+def _mix(depth: int) -> Any:
     value: Any = "bottom"
     for level in range(depth // 2):
         value = {f"level {level}": [value, level]}
@@ -94,9 +94,9 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "empty containers": {"list": [], "object": {}, "lists": [[], [{}], [None]]},
     "a list of everything": {"list": list(SCALARS.values())},
     "a long list": {"list": list(range(10_000))},
-    **{f"{depth} lists deep": {"deep": _nested(depth, lists=True)} for depth in (19, 20, 21, 50, 150)},
-    **{f"{depth} objects deep": {"deep": _nested(depth, lists=False)} for depth in (19, 20, 21, 50, 150)},
-    "100 lists and objects deep": {"deep": _mixed(100)},
+    **{f"{depth} lists deep": {"deep": _nest(depth, lists=True)} for depth in (19, 20, 21, 50, 150)},
+    **{f"{depth} objects deep": {"deep": _nest(depth, lists=False)} for depth in (19, 20, 21, 50, 150)},
+    "100 lists and objects deep": {"deep": _mix(100)},
     **{f"scalar: {name}": {"value": value} for name, value in SCALARS.items()},
 }
 HUGE = {"1 MB in one text": {"text": "0123456789abcdef" * 65_536}, "1 MB in many": {"rows": ["row " * 25] * 10_000}}
