@@ -43,7 +43,7 @@ minimum: $(READY) ## Run some of the tests with the oldest versions that pyproje
 		hypothesis 'pytest>=8.2' pytest-asyncio pytest-xdist respx
 	build/minimum/bin/pytest -W default -p no:cacheprovider -q -n 2 $(MINIMUM_TESTS) $(ARGS)
 
-check: $(READY) ## Check format, lint, types, the direction of imports, and the rules of the house
+check: $(READY) ## Check format, lint, types, the direction of imports, the rules of the house, and the length of walks
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/write_sync_stub.py --check
