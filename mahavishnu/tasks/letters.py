@@ -13,7 +13,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
-from mahavishnu.model.work import _LATEST, _known, _other_failures, _text
+from mahavishnu.model.work import _LATEST, _lifecycle_label, _other_failures, _text
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.task import TaskRecord, TaskState, task_id_of
 from mahavishnu.tasks.task import evolve as evolve_task
@@ -58,7 +58,7 @@ def letter_ids_of(task: TaskRecord) -> tuple[str, str]:
 
 def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
     """The ids of the lifecycle tasks with which a run of the letter can go on: its own, then one that failed too."""
-    known = _known(letter)
+    known = _lifecycle_label(letter)
     ids = (_text(known, "task_id"), _text(known, _LATEST))
     return tuple(dict.fromkeys(each for each in ids if each is not None))
 
@@ -70,7 +70,7 @@ def new_task_id(letter: DeadLetter) -> str:
 
 def _times_asked(letter: DeadLetter) -> int:
     """How often the letter's work was asked for besides by its own task, or asked for again after it was done."""
-    return 1 + _other_failures(_known(letter)) + letter.tallies.reopened
+    return 1 + _other_failures(_lifecycle_label(letter)) + letter.tallies.reopened
 
 
 def has_done(task: TaskRecord, letter: DeadLetter) -> bool:
@@ -82,7 +82,7 @@ def has_done(task: TaskRecord, letter: DeadLetter) -> bool:
         return False
     if task.asked:
         return task.asked >= _times_asked(letter)
-    return not _other_failures(_known(letter))
+    return not _other_failures(_lifecycle_label(letter))
 
 
 def covers_repos(task: TaskRecord, letter: DeadLetter) -> bool:
