@@ -241,7 +241,7 @@ def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding 
     reasons = tuple(each for each in GROUP_REASONS if holds[each] and each in rules.rules)
     if not reasons:
         return None
-    taken = (view.owner or view.state.value.replace("_", " ")) if attention is Attention.GIVEN else None
+    taken = (view.owner or view.state.value.replace("_", " ")) if attention is Attention.HANDLED else None
     letters = f"{_count(view.count, 'open letter')}, {view.for_people} for people, {view.last_hour} in the last hour"
     return Finding(
         f"group:{view.fingerprint}",

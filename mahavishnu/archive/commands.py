@@ -33,7 +33,7 @@ _MOMENTS = frozenset({"created_at", "closed_at"})
 
 
 class ExportFormat(StrEnum):
-    """How exported letters are written."""
+    """The format of exported letters."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -145,7 +145,7 @@ def tasks(
 
 
 def _list(path: str, asked: dict[str, Any], since: str | None, until: str | None, limit: int | None) -> Converse:
-    """Return what reads a list of the archive. Raises InvalidInput for a time that is none."""
+    """Return what reads a list of the archive. Raise InvalidInput for a time that is none."""
     params = {**asked, "since": instant_from(since, "--since"), "until": instant_from(until, "--until")}
     return lambda api: api.list(path, params, limit)
 
@@ -240,7 +240,7 @@ def export(
 
 
 def _read_watermark(path: Path | None) -> int:
-    """The step that the file names; 0 where there is none. Raises InvalidInput."""
+    """Return the step that the file names; 0 without a file. Raise InvalidInput."""
     try:
         return 0 if path is None or not path.exists() else int(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:

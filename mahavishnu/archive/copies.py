@@ -1,18 +1,18 @@
-"""Takes a letter out of the archive: what belongs to it first, then the letter, by one compare-and-set.
+"""Copies of records in the archive: written and verified, found, and restored to the queue.
 
-Its copy stays in the partition, and does not count while the letter is in the queue. It says since when, so that the
-letter is not archived again at once.
+A copy counts once its original has left the queue. Restoring puts back what belongs to a letter first, then the letter,
+by one compare-and-set. Its copy stays in the partition, and does not count while the letter is in the queue. It says
+since when, so that the letter is not archived again at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from collections.abc import Collection as Names
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from mahavishnu.archive.partitions import ArchivePlaces, PartitionsPage, find_in_partitions, require_home
+from mahavishnu.archive.partitions import CopyLine, CopyPage, Partitions, find_in_partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter
 from mahavishnu.archive.rules import is_archived
 from mahavishnu.archive.task_records import ArchivedTask
@@ -24,51 +24,126 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.tombstones import is_folded
-from mahavishnu.stores.base import Collection, Cursor, get_one, home_of, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import (
+    Collection,
+    Cursor,
+    Page,
+    get_one,
+    home_of,
+    is_same_version,
+    update_with_retry,
+    write_one,
+    write_with_retry,
+)
 from mahavishnu.stores.kind import Kind, Record
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
 
-# ----------------------------------------------------------------------------------------------------
-# What is read in the archive. A copy counts once its letter has left the queue: others nobody is shown.
-
+_TRIES = 10
 _LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedLine:
-    """An archived letter in a list, with the partition that it is in."""
+class Copy(Record, Protocol):
+    """A record that holds others as they were."""
 
-    partition: str
-    copy: ArchivedLetter
-
-    def to_dict(self) -> dict[str, Any]:
-        """What lists show of it."""
-        names = "entry_id task_id namespace queue resolution_status reason error_category fingerprint adapter"
-        moments = "created_at closed_at archived_at"
-        return {
-            **{name: getattr(self.copy, name) for name in names.split()},
-            **{name: getattr(self.copy, name) for name in moments.split()},
-            "partition": self.partition,
-        }
+    def has_same_content(self, other: Any) -> bool: ...
+    def over(self, there: Any) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePage:
-    """A part of the archive, the latest first; `next` is where the next page begins."""
+R = TypeVar("R", bound=Record)
+C = TypeVar("C", bound=Copy)
 
-    items: Sequence[ArchivedLine]
-    next: Cursor | None = None
-    corrupt: tuple[StoreError, ...] = ()
-    degraded: str | None = None
+
+class CopySource(Generic[R, C]):
+    """The copies to write as `wanted`, and their originals, by the keys of their copies."""
+
+    def __init__(self, records: Collection[R], originals: Mapping[str, R], wanted: Sequence[C] = ()) -> None:
+        self.wanted = wanted
+        self._records, self._originals = records, originals
+
+    async def find_changed(self) -> set[str]:
+        """Return the keys of the originals that have changed since they were read."""
+        there = await self._records.get([each.key for each in self._originals.values()])
+        pairs = zip(self._originals.items(), there, strict=True)
+        return {key for (key, each), now in pairs if not is_same_version(each, now)}
+
+    async def find_protected(self, there: Sequence[C]) -> set[str]:
+        """Return the keys of the copies that must stay as they are: of changed originals at least."""
+        return await self.find_changed()
+
+    def merge(self, copy: C, there: C) -> C:
+        """Return the copy in the place of an earlier one. Raise CorruptRecord."""
+        merged: C = copy.over(there)
+        return merged
+
+
+@dataclass(slots=True)
+class CopyResult(Generic[C]):
+    """The copies that the store has as they were made, and why others are not there, both by their keys."""
+
+    sure: dict[str, C] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+async def copy_verified(copies: Collection[C], source: CopySource[Any, C]) -> CopyResult[C]:
+    """Write the copies, over what an interrupted pass left, and compare what is there then. Raise StoreError.
+
+    Protected copies are in neither part of the result. A copy is always written anew: a process that withdraws its own
+    can then not remove that of another one.
+    """
+    result = CopyResult[C]()
+    written = await _write(copies, source, result)
+    found = await copies.get(list(written)) if written else []
+    for (key, copy), there in zip(written.items(), found, strict=True):
+        if isinstance(there, StoreError):
+            result.failed[key] = str(there)
+        elif there is None or not there.has_same_content(copy):
+            result.failed[key] = "its copy in the archive is not what was written; the original stays where it is"
+        else:
+            result.sure[key] = copy
+    return result
+
+
+async def _write(copies: Collection[C], source: CopySource[Any, C], result: CopyResult[C]) -> dict[str, C]:
+    written: dict[str, C] = {}
+    waiting = list(source.wanted)
+    for _ in range(_TRIES):  # a loop of its own: the source is asked once about all copies there, after they were read
+        taken: list[C] = []
+        for copy, stored in zip(waiting, await copies.write(waiting), strict=True):
+            if isinstance(stored, StoreError):
+                result.failed[copy.key] = str(stored)
+            elif stored is None:
+                taken.append(copy)
+            else:
+                written[copy.key] = stored
+        waiting = []
+        found = await copies.get([each.key for each in taken]) if taken else []
+        there_now = [there for there in found if there is not None and not isinstance(there, StoreError)]
+        protected = await source.find_protected(there_now) if there_now else ()
+        for copy, there in zip(taken, found, strict=True):
+            if isinstance(there, StoreError):
+                result.failed[copy.key] = str(there)
+            elif there is None:
+                waiting.append(replace(cast("Any", copy), version=None))
+            elif there.key not in protected:
+                try:
+                    waiting.append(source.merge(copy, there))
+                except CorruptRecord as problem:  # what only that one has would be lost
+                    result.failed[copy.key] = f"{problem}; the original stays where it is"
+        if not waiting:
+            break
+    for copy in waiting:
+        result.failed[copy.key] = f"its copy was changed by others {_TRIES} times in a row"
+    return written
+
+
+ArchivedLine: TypeAlias = CopyLine[ArchivedLetter]
+ArchivePage: TypeAlias = CopyPage[ArchivedLetter]
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCase:
-    """A letter in the archive with what went there with it: former letters, the latest first, and revisions.
-
-    `tasks` are the archived lifecycle tasks that it was of.
-    """
+    """A letter in the archive with its former letters, the latest first, revisions, and archived `tasks`."""
 
     line: ArchivedLine
     letter: DeadLetter
@@ -78,11 +153,11 @@ class ArchivedCase:
 
 
 class ArchiveReader:
-    """Finds archived letters of one namespace, or of all."""
+    """The archived letters of one namespace, or of all."""
 
     def __init__(self, context: QueueContext) -> None:
         home = require_home(context)
-        self.places = ArchivePlaces(home, context.clock)
+        self.partitions = Partitions(home, context.clock)
         self._namespace, self._scope = context.namespace, context.scope
         self._letters, self._history = home.collection(LETTERS), home.collection(HISTORY)
 
@@ -94,22 +169,23 @@ class ArchiveReader:
         limit: int,
         after: Cursor | None,
     ) -> ArchivePage:
-        """A page of what was closed from `since` on and before `until`: only partitions that can have it are asked."""
+        """Return a page of the letters closed from `since` on and before `until`, from the partitions of that time."""
         if since is not None or until is not None:
             where = (*where, Between("closed_at", at_least=since, below=until))
 
-        async def find(name: str, most: int, cursor: Cursor | None) -> PartitionsPage[ArchivedLine]:
-            letters = NamespaceRecords(self.places.letters(name), self._namespace, False, self._scope, SCOPED_FIELDS)
+        async def find(
+            name: str, most: int, cursor: Cursor | None
+        ) -> tuple[Sequence[ArchivedLetter], Page[ArchivedLetter]]:
+            copies = self.partitions.letters(name)
+            letters = NamespaceRecords(copies, self._namespace, scope=self._scope, fields=SCOPED_FIELDS)
             page = await letters.find(Query(where, _LATEST_FIRST, most), cursor)
-            lines = [ArchivedLine(name, copy) for copy in await self.which_count(page.items)]
-            return PartitionsPage(lines, page.next, page.corrupt)
+            return await self.only_effective(page.items), page
 
-        names = [each.name for each in await self.places.find_attached(since, until)]
-        found = await find_in_partitions(names, limit, after, find)
-        return ArchivePage(found.items, found.next, found.corrupt)
+        names = [each.name for each in await self.partitions.find_attached(since, until)]
+        return await find_in_partitions(names, limit, after, find)
 
-    async def which_count(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
-        """Those whose letters have left the queue."""
+    async def only_effective(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
+        """Return the copies whose letters have left the queue."""
         if not copies:
             return []
         there = await self._letters.get([copy.letter_key for copy in copies])
@@ -124,10 +200,10 @@ class ArchiveReader:
         return counting
 
     async def find_lines(self, name: str, queue: str | None = None) -> list[ArchivedLine]:
-        """The archived letters with this entry id or task id, the latest first."""
+        """Return the archived letters with this entry id or task id, the latest first."""
         lines: list[ArchivedLine] = []
-        for partition, copies in (await self.places.find_copies([name])).items():
-            lines += [ArchivedLine(partition, copy) for copy in await self.which_count(copies)]
+        for partition, copies in (await self.partitions.find_copies([name])).items():
+            lines += [CopyLine(partition, copy) for copy in await self.only_effective(copies)]
         if not lines:
             where: tuple[Condition, ...] = (Is("task_id", (name,)),)
             lines += (await self.find(where, None, None, 100, None)).items
@@ -137,19 +213,14 @@ class ArchiveReader:
 
 
 def read_case(line: ArchivedLine, tasks: Sequence[ArchivedTask] = ()) -> ArchivedCase:
-    """The letter of a line with all that belongs to it. Raises CorruptRecord."""
+    """Return the letter of a line with all that belongs to it. Raise CorruptRecord."""
     copy = line.copy
     copy.require_intact()
     return ArchivedCase(line, copy.read_letter(), copy.read_former(), copy.read_revisions(), tasks)
 
 
-# ----------------------------------------------------------------------------------------------------
-
-_TRIES = 10
-
-
 async def restore_letter(context: QueueContext, line: ArchivedLine) -> DeadLetter:
-    """Put the letter of this line back into the queue, as it was. Raises IllegalMove, NoSuchLetter and StoreError."""
+    """Put the letter of this line back into the queue, as it was. Raise IllegalMove, NoSuchLetter and StoreError."""
     home, key = home_of(context.store), line.copy.letter_key
     letters, history = home.collection(LETTERS), home.collection(HISTORY)
     made: list[tuple[Collection[Any], list[Any]]] = []
@@ -162,7 +233,8 @@ async def restore_letter(context: QueueContext, line: ArchivedLine) -> DeadLette
                 current = await _claim(letters, case, current)
                 if current is None:
                     continue
-            made += [(there := home.collection(kind), await _keep(there, own)) for kind, own in _belongings(case)]
+            belongings: list[tuple[Kind[Any], list[Any]]] = [(HISTORY, case.former), (REVISIONS, case.revisions)]
+            made += [(there := home.collection(kind), await _keep(there, own)) for kind, own in belongings]
             if (stored := await _put_back(context, letters, case.letter, current)) is not None:
                 return stored
         except (IllegalMove, NoSuchLetter):
@@ -174,39 +246,35 @@ async def restore_letter(context: QueueContext, line: ArchivedLine) -> DeadLette
 
 
 async def _mark_copy(context: QueueContext, line: ArchivedLine) -> ArchivedCase:
-    """The case as the archive has it by now, after its copy was marked as taken out."""
-    copies, now = ArchivePlaces(home_of(context.store), context.clock).letters(line.partition), context.clock.now()
+    """Mark the copy as restored. Return the case as the archive has it then."""
+    copies, now = Partitions(home_of(context.store), context.clock).letters(line.partition), context.clock.now()
     marked = await update_with_retry(
         copies, line.copy.entry_id, lambda copy: replace(copy, restored_at=now), what="archived letter"
     )
     if marked is None:
         raise NoSuchLetter(line.copy.letter_key)
-    return read_case(ArchivedLine(line.partition, marked.after))
+    return read_case(CopyLine(line.partition, marked.after))
 
 
 async def _claim(letters: Collection[DeadLetter], case: ArchivedCase, tombstone: DeadLetter) -> DeadLetter | None:
-    """Write the tombstone again before anything is put back. None if somebody has changed it.
+    """Write the tombstone again before anything is put back. Return None if it has changed.
 
-    Whoever still removes what went with the letter stops at that. If this process dies now, its former letters are
-    removed by the next who looks: the tombstone names one of them as it does while they are still to be removed.
+    A process that still removes what belongs to the letter stops at that. If this process dies now, the next clean-up
+    removes the former letters: the tombstone names one of them, as while they are still to be removed.
     """
     former = case.former[0].entry_id if case.former else tombstone.previous_entry_id
     return await write_one(letters, evolve(tombstone, previous_entry_id=former))
 
 
-def _belongings(case: ArchivedCase) -> list[tuple[Kind[Any], list[Any]]]:
-    return [(HISTORY, case.former), (REVISIONS, case.revisions)]
-
-
 def _stays_away(copy: ArchivedLetter, current: DeadLetter | None) -> bool:
-    """Whether nobody can restore the letter any more: something else has its key, or somebody deleted it."""
+    """Return whether the letter cannot be restored any more: its key is taken, or it was deleted."""
     if current is None:
         return False
     return current.entry_id != copy.entry_id or (current.is_deleted and current.archived_at is None)
 
 
 async def _keep(collection: Collection[Any], records: list[Any]) -> list[Any]:
-    """Create what is not there, and write the rest again: who is removing it loses. Returns what was created."""
+    """Create what is not there, and write the rest again: who is removing it loses. Return what was created."""
     made: list[Any] = []
     for record in records:
 
@@ -221,7 +289,7 @@ async def _keep(collection: Collection[Any], records: list[Any]) -> list[Any]:
 async def _put_back(
     context: QueueContext, letters: Collection[DeadLetter], letter: DeadLetter, tombstone: DeadLetter | None
 ) -> DeadLetter | None:
-    """The letter takes its key again, and its numbers from whatever counts them. None if somebody was quicker."""
+    """Store the letter under its key, with its kept numbers. Return None if another process was quicker."""
     if tombstone is None:
         return await Ledger(context).take_back(letter)
     if is_folded(tombstone):  # its numbers are on the way into a day's sum
@@ -246,86 +314,3 @@ def _refuse_if_taken(copy: ArchivedLetter, current: DeadLetter | None) -> None:
         raise IllegalMove(copy.letter_key, "restore", "archived", why)
     if current.archived_at is None:
         raise NoSuchLetter(copy.letter_key)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Copies records surely: written, read back and compared, each by compare-and-set.
-
-
-class Copy(Record, Protocol):
-    """A record that holds others as they were."""
-
-    def has_same_content(self, other: Any) -> bool: ...
-    def over(self, there: Any) -> Any: ...
-
-
-C = TypeVar("C", bound=Copy)
-Spare = Callable[[Sequence[C]], Awaitable[Names[str]]]
-
-
-@dataclass(slots=True)
-class CopyResult(Generic[C]):
-    """The copies that the store has as they were made, and why others are not there, both by their keys."""
-
-    sure: dict[str, C] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-
-async def copy_surely(
-    copies: Collection[C], wanted: Sequence[C], spare: Spare[C], over: Callable[[C, C], C] | None = None
-) -> CopyResult[C]:
-    """Write the copies, over what an earlier go left, and compare what is there then.
-
-    `over` says what a copy becomes in the place of an earlier one; without it the copy's own `over` does. It may raise
-    CorruptRecord.
-    `spare` is asked which of the copies that are there, by their keys, are not to be written over: they are in neither
-    part of the result. It has to name each whose original is not what it was when its new copy was made. A copy is
-    always written anew: who withdraws one that was not needed cannot mean that of somebody else. Raises StoreError
-    where the store cannot answer.
-    """
-    result = CopyResult[C]()
-    written = await _write(copies, wanted, spare, over or (lambda copy, there: copy.over(there)), result)
-    found = await copies.get(list(written)) if written else []
-    for (key, copy), there in zip(written.items(), found, strict=True):
-        if isinstance(there, StoreError):
-            result.failed[key] = str(there)
-        elif there is None or not there.has_same_content(copy):
-            result.failed[key] = "its copy in the archive is not what was written; the original stays where it is"
-        else:
-            result.sure[key] = copy
-    return result
-
-
-async def _write(
-    copies: Collection[C], wanted: Sequence[C], spare: Spare[C], over: Callable[[C, C], C], result: CopyResult[C]
-) -> dict[str, C]:
-    written: dict[str, C] = {}
-    waiting = list(wanted)
-    for _ in range(_TRIES):  # a loop of its own: `spare` is asked once about all copies there, after they were read
-        taken: list[C] = []
-        for copy, stored in zip(waiting, await copies.write(waiting), strict=True):
-            if isinstance(stored, StoreError):
-                result.failed[copy.key] = str(stored)
-            elif stored is None:
-                taken.append(copy)
-            else:
-                written[copy.key] = stored
-        waiting = []
-        found = await copies.get([each.key for each in taken]) if taken else []
-        there_now = [there for there in found if there is not None and not isinstance(there, StoreError)]
-        spared = await spare(there_now) if there_now else ()
-        for copy, there in zip(taken, found, strict=True):
-            if isinstance(there, StoreError):
-                result.failed[copy.key] = str(there)
-            elif there is None:
-                waiting.append(replace(cast("Any", copy), version=None))
-            elif there.key not in spared:
-                try:
-                    waiting.append(over(copy, there))
-                except CorruptRecord as problem:  # what only that one has would be lost
-                    result.failed[copy.key] = f"{problem}; the original stays where it is"
-        if not waiting:
-            break
-    for copy in waiting:
-        result.failed[copy.key] = f"its copy was changed by others {_TRIES} times in a row"
-    return written

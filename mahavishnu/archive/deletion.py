@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from mahavishnu.archive.partitions import ArchivePlaces
-from mahavishnu.archive.records import ArchivedLetter, PartitionState
-from mahavishnu.archive.task_records import ArchivedTask
+from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.records import ArchivedLetter, PartitionState, letter_key
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.namespaces import within_namespace
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query
@@ -30,21 +29,19 @@ from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import find_place, forget_found_revisions, forget_revisions
 from mahavishnu.tasks.letters import letter_ids_of
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
-from mahavishnu.tasks.task import TERMINAL, TaskRecord
+from mahavishnu.tasks.task import TERMINAL
 
-# ----------------------------------------------------------------------------------------------------
-# Deletes what belongs to one letter: former letters, revisions, copies in the archive, values in the audit.
-
+_DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
+_TRIES = 50
+_PASSES = 10
 _CASE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedCase:
-    """What was deleted of one task: its letter, former letters, copies in the archive, and what waited for room.
+    """The numbers of deleted letters, former letters, copies of letters and tasks, and waiting letters of one task.
 
-    Among the copies are those of lifecycle tasks that it was the work of.
-
-    `detached` are partitions of the archive that could not be looked into.
+    `detached` partitions of the archive could not be read.
     """
 
     letters: int
@@ -54,129 +51,15 @@ class DeletedCase:
     detached: tuple[str, ...] = ()
 
 
-class CaseDeletion:
-    """Deletes what belongs to letters, in the store that all processes share. Doing it twice is doing it once."""
-
-    def __init__(self, context: QueueContext) -> None:
-        home = home_of(context.store)
-        self._places, self._letters = ArchivePlaces(home, context.clock), home.collection(LETTERS)
-        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
-        self._tasks, self._transitions = home.collection(TASKS), home.collection(TRANSITIONS)
-        self._audit = context.audit
-
-    async def delete(self, key: str, task_id: str, tombstone: DeadLetter | None) -> tuple[int, int]:
-        """Delete all that there is of this key, which a `tombstone` has or nobody. Returns how many former ones and
-        copies. Raises StoreError.
-        """
-        # What was written a moment ago no search shows yet.
-        known = () if tombstone is None else (tombstone.entry_id, *tombstone.absorbed)
-        copies = await self._delete_copies(key, task_id, known)
-        tasks = await self._delete_tasks(key, task_id)
-        former = [each for each in await self._find(self._history, task_id, known) if _key_of(each) == key]
-        later = await self._find_later(key, known)
-        await _remove(self._history, former := [each for each in former if each.entry_id not in later])
-        ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
-        if tombstone is not None:
-            await forget_revisions(self._revisions, self._history, [tombstone])
-        await forget_found_revisions(self._revisions, self._history, ids)
-        await self._audit.forget_contents(f"letter:{key}")
-        return len(former), len(copies) + tasks
-
-    async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:
-        """Delete copies of these letters from the archive: somebody began to archive them, or took them out."""
-        for partition, copies in (await self._places.find_copies(entry_ids)).items():
-            await _remove(self._places.letters(partition), copies)
-
-    async def find_detached(self) -> tuple[str, ...]:
-        """The partitions of the archive that cannot be looked into."""
-        return tuple(each.name for each in await self._places.every() if each.state is PartitionState.DETACHED)
-
-    async def _delete_copies(self, key: str, task_id: str, known: Sequence[str]) -> list[ArchivedLetter]:
-        gone: list[ArchivedLetter] = []
-        for partition in await self._places.find_attached():
-            copies = self._places.letters(partition.name)
-            for _ in range(
-                _CASE_TRIES
-            ):  # a loop of its own: it removes, and searches again: others may make further copies
-                found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
-                later = await self._find_later(key, known)
-                found = [each for each in found if each.entry_id not in later]
-                if not found or False not in await _remove(copies, found):
-                    gone += found
-                    break
-            else:
-                raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_CASE_TRIES} times in a row")
-        return gone
-
-    async def _find_later(self, key: str, known: Sequence[str]) -> set[str]:
-        """The letters that came under the key after what is deleted, which is `known`: nobody asked for these."""
-        current = await get_one(self._letters, key)
-        return set() if current is None else {current.entry_id, *current.absorbed} - set(known)
-
-    async def _delete_tasks(self, key: str, task_id: str) -> int:
-        """Delete lifecycle tasks of this work that have ended, also in the archive. Returns how many were there."""
-        work_ids = tuple(filter(None, (task_id, task_id.rpartition("@")[0])))
-        asked = (AnyOf((Is("work_id", work_ids), Is("task_id", work_ids))), Is("state", TERMINAL))
-        ended = [each async for each in scan(self._tasks, Query(asked))]
-        ended = [each for each in ended if task_id in letter_ids_of(each) and _key(task_id, each) == key]
-        await _remove(self._tasks, ended)
-        for task in ended:
-            query = Query((Is("task_id", (task.task_id,)),))
-            await _remove(self._transitions, [move async for move in scan(self._transitions, query)])
-        count = 0
-        for partition, copies in (await self._places.find_tasks(Is("letter_ids", (task_id,)))).items():
-            own = [copy for copy in copies if _key(task_id, copy) == key]
-            count += (await _remove(self._places.tasks(partition), own)).count(True)
-        return count
-
-    async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
-        """What a search shows of a task, and what is under the keys that are known. Raises StoreError."""
-        found = {each.key: each async for each in scan(collection, Query((Is("task_id", (task_id,)),)))}
-        for there in await collection.get(known) if known else []:
-            if isinstance(there, StoreError):
-                raise there
-            if there is not None:
-                found[there.key] = there
-        return list(found.values())
-
-
-async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool | StoreError]:
-    """Remove them. Raises the first StoreError."""
-    results = await collection.remove(records) if records else []
-    for result in results:
-        if isinstance(result, StoreError):
-            raise result
-    return results
-
-
-def _key(task_id: str, task: TaskRecord | ArchivedTask) -> str:
-    """The key of a letter with this id of the task."""
-    return document_key(task_id, task.namespace, task.queue)
-
-
-def _key_of(former: FormerLetter) -> str:
-    return document_key(former.task_id, former.namespace, former.queue)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
-_TRIES = 50
-_PASSES = 10
-
-
 class Deletion:
-    """Deletes letters."""
+    """Deletion of letters."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters = context.letters.with_deleted
+        self._letters, self._cases = context.letters.with_deleted, CaseDeletion(context)
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
-        """Delete every open letter of the namespace with its revisions, and what waits. Returns how many are gone.
-
-        Raises StoreError if not all of them can be reached.
-        """
+        """Delete every open and waiting letter of the namespace. Return how many open ones. Raise StoreError."""
         async with self._context.audit.record("clear", "queue", by=by, reason=notes) as record:
             await self.finish()
             cleared = 0
@@ -186,8 +69,7 @@ class Deletion:
                 cleared += found
                 if not found and not waited:
                     break
-            detail = {"by": by, "count": cleared, "namespace": self._context.namespace}
-            self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
+            self._announce(by, cleared)
             record.add(cleared=cleared)
         return cleared
 
@@ -202,9 +84,9 @@ class Deletion:
     ) -> DeletedCase:
         """Delete a letter, whatever its state, with its former letters, revisions and copies in the archive.
 
-        What waits for room of it goes too. The outcome of a run that has it is refused. Its numbers stay in the
-        statistics, and the audit keeps that all this happened, not what it contained. Deleting again finishes what a
-        process began that died. Raises NoSuchLetter if there is nothing of it, and StoreError.
+        Letters of it that wait for room go too, and the outcome of a running attempt is refused. Its numbers stay in
+        the statistics, and the audit keeps the act without the contents. Deleting again finishes what a crashed process
+        began. Raise NoSuchLetter if there is nothing of it, and StoreError.
         """
         key = self._context.key(task_id, namespace, queue)
         async with self._context.audit.record(
@@ -214,22 +96,24 @@ class Deletion:
                 raise StoreUnavailable(
                     "a letter is deleted only while the store that all processes share can be reached"
                 )
-            cases = CaseDeletion(self._context)
             waiting = await self._delete_waiting(by, key)
             count, tombstone = await self._bury(key, by)
-            former, copies = await cases.delete(key, task_id, tombstone)
+            former, copies = await self._cases.delete(key, task_id, tombstone)
             if tombstone is not None:
                 await self._note_nothing_left(tombstone)
-            done = DeletedCase(count, former, copies, waiting, await cases.find_detached())
+            done = DeletedCase(count, former, copies, waiting, await self._cases.find_detached())
             if not (count or former or copies or waiting or tombstone):
                 raise NoSuchLetter(key)
             record.add(letters=count, former=former, copies=copies, waiting=waiting)
-            detail = {"by": by, "count": count, "namespace": self._context.namespace, "key": key}
-            self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
+            self._announce(by, count, key=key)
         return done
 
+    def _announce(self, by: str, count: int, **more: str) -> None:
+        detail = {"by": by, "count": count, "namespace": self._context.namespace, **more}
+        self._context.events.publish(Event(EventName.CLEARED, self._clock.now(), None, detail))
+
     async def _bury(self, key: str, by: str) -> tuple[int, DeadLetter | None]:
-        """Make a tombstone of what has the key, and have it say that all is to be deleted. Returns how many letters."""
+        """Make a tombstone of what has the key, and have it say that all is to be deleted. Return how many letters."""
 
         def bury(current: DeadLetter) -> DeadLetter:
             if not current.is_deleted:
@@ -244,17 +128,14 @@ class Deletion:
         await self._letters.write([evolve(tombstone, revision=0, previous_entry_id=None)])
 
     async def _delete_open(self, by: str) -> int:
-        """Delete every open letter. Returns how many there were."""
+        """Delete every open letter. Return how many there were."""
         count = 0
         async for page in pages(self._letters, OPEN_LETTERS):
             count += await self._delete(page, by)
         return count
 
     async def _delete(self, chosen: Sequence[DeadLetter], by: str) -> int:
-        """Delete those of `chosen` that are open when it happens. Returns how many were.
-
-        Raises the StoreError of a letter that could not be deleted, after the others were.
-        """
+        """Delete the letters that are still open. Return how many. Raise the first StoreError at the end."""
         count, rest, problems = 0, list(chosen), list[StoreError]()
         for _ in range(_TRIES):  # a loop of its own: a failed write may have landed, and each turn cleans up
             if not rest:
@@ -277,7 +158,7 @@ class Deletion:
             count += len(done)
             await self._forget_revisions(done)
             if reopened := [letter.entry_id for letter in done if letter.tallies.reopened]:
-                await CaseDeletion(self._context).delete_unfinished_copies(reopened)
+                await self._cases.delete_unfinished_copies(reopened)
         if rest:
             raise StoreUnavailable(
                 f"letter {rest[0].key!r} was changed by others {_TRIES} times in a row while it was deleted"
@@ -287,10 +168,7 @@ class Deletion:
         return count
 
     async def _delete_waiting(self, by: str, key: str | None = None) -> int:
-        """Delete what waits for room, with this `key` or any. Returns how many.
-
-        Its tombstone says so to those who are about to let it in.
-        """
+        """Delete letters that wait for room, with this `key` or any, and leave tombstones. Return how many."""
         room = self._context.waiting
         waited = {*(letter.entry_id for letter in room.own_in_memory()), *room.own_files()} if key is None else set()
         await room.write_down()
@@ -311,7 +189,7 @@ class Deletion:
         return count
 
     async def _delete_refused(self, waited: Container[str], by: str) -> int:
-        """Delete what the store does not take of what `waited` outside of it: one day it might. Returns how many."""
+        """Delete what the store does not take of what `waited` outside of it: one day it might. Return how many."""
         room, count = self._context.waiting, 0
         for letter in [each for each in room.in_memory if each.entry_id in waited]:
             await self._delete_where_let_in([letter], by)
@@ -337,7 +215,7 @@ class Deletion:
         unfinished = Query((_DELETED, Not(Missing("previous_entry_id")), Missing("archived_at")))
         async for page in pages(self._letters, unfinished):
             for tombstone in page:
-                await CaseDeletion(self._context).delete(tombstone.key, tombstone.task_id, tombstone)
+                await self._cases.delete(tombstone.key, tombstone.task_id, tombstone)
                 await self._note_nothing_left(tombstone)
         left = Query((_DELETED, Between("revision", at_least=1)))
         async for page in pages(self._letters, left):
@@ -349,3 +227,98 @@ class Deletion:
         edited = [evolve(tombstone, revision=0) for tombstone in tombstones if tombstone.revision]
         if edited:
             await self._letters.write(edited)  # one that lost has a successor, and nothing more to be noted
+
+
+class CaseDeletion:
+    """Deletion of what belongs to letters, in the shared store. Repeating it is harmless."""
+
+    def __init__(self, context: QueueContext) -> None:
+        home = home_of(context.store)
+        self._places, self._letters = Partitions(home, context.clock), home.collection(LETTERS)
+        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._tasks, self._transitions = home.collection(TASKS), home.collection(TRANSITIONS)
+        self._audit = context.audit
+
+    async def delete(self, key: str, task_id: str, tombstone: DeadLetter | None) -> tuple[int, int]:
+        """Delete everything of this key. Return the numbers of former letters and of copies. Raise StoreError."""
+        # What was written a moment ago no search shows yet.
+        known = () if tombstone is None else (tombstone.entry_id, *tombstone.absorbed)
+        copies = await self._delete_copies(key, task_id, known)
+        tasks = await self._delete_tasks(key, task_id)
+        former = [each for each in await self._find(self._history, task_id, known) if letter_key(each) == key]
+        later = await self._find_later(key, known)
+        await _remove(self._history, former := [each for each in former if each.entry_id not in later])
+        ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
+        if tombstone is not None:
+            await forget_revisions(self._revisions, self._history, [tombstone])
+        await forget_found_revisions(self._revisions, self._history, ids)
+        await self._audit.forget_contents(f"letter:{key}")
+        return len(former), len(copies) + tasks
+
+    async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:
+        """Delete copies of these letters from the archive: somebody began to archive them, or took them out."""
+        for partition, copies in (await self._places.find_copies(entry_ids)).items():
+            await _remove(self._places.letters(partition), copies)
+
+    async def find_detached(self) -> tuple[str, ...]:
+        """Return the partitions of the archive that cannot be read."""
+        return tuple(each.name for each in await self._places.every() if each.state is PartitionState.DETACHED)
+
+    async def _delete_copies(self, key: str, task_id: str, known: Sequence[str]) -> list[ArchivedLetter]:
+        gone: list[ArchivedLetter] = []
+        for partition in await self._places.find_attached():
+            copies = self._places.letters(partition.name)
+            for _ in range(_CASE_TRIES):  # a loop of its own: it removes, and searches again for copies of others
+                found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
+                later = await self._find_later(key, known)
+                found = [each for each in found if each.entry_id not in later]
+                if not found or False not in await _remove(copies, found):
+                    gone += found
+                    break
+            else:
+                raise StoreUnavailable(f"copies of letter {key!r} were changed by others {_CASE_TRIES} times in a row")
+        return gone
+
+    async def _find_later(self, key: str, known: Sequence[str]) -> set[str]:
+        """Return the letters that came under the key after the `known` ones: these stay."""
+        current = await get_one(self._letters, key)
+        return set() if current is None else {current.entry_id, *current.absorbed} - set(known)
+
+    async def _delete_tasks(self, key: str, task_id: str) -> int:
+        """Delete lifecycle tasks of this work that have ended, also in the archive. Return how many were there."""
+        work_ids = tuple(filter(None, (task_id, task_id.rpartition("@")[0])))
+        asked = (AnyOf((Is("work_id", work_ids), Is("task_id", work_ids))), Is("state", TERMINAL))
+        ended = [each async for each in scan(self._tasks, Query(asked))]
+        ended = [
+            each
+            for each in ended
+            if task_id in letter_ids_of(each) and document_key(task_id, each.namespace, each.queue) == key
+        ]
+        await _remove(self._tasks, ended)
+        for task in ended:
+            query = Query((Is("task_id", (task.task_id,)),))
+            await _remove(self._transitions, [move async for move in scan(self._transitions, query)])
+        count = 0
+        for partition, copies in (await self._places.find_tasks(Is("letter_ids", (task_id,)))).items():
+            own = [copy for copy in copies if document_key(task_id, copy.namespace, copy.queue) == key]
+            count += (await _remove(self._places.tasks(partition), own)).count(True)
+        return count
+
+    async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
+        """Return the records of a task that a search finds, and those under the `known` keys. Raise StoreError."""
+        found = {each.key: each async for each in scan(collection, Query((Is("task_id", (task_id,)),)))}
+        for there in await collection.get(known) if known else []:
+            if isinstance(there, StoreError):
+                raise there
+            if there is not None:
+                found[there.key] = there
+        return list(found.values())
+
+
+async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool | StoreError]:
+    """Remove them. Raise the first StoreError."""
+    results = await collection.remove(records) if records else []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+    return results

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mahavishnu.archive.copies import ArchivedLine, ArchiveReader
+from mahavishnu.archive.partitions import CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
@@ -40,7 +41,7 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class ExportSteps:
-    """How far the exports of a namespace are: the `number` of the latest step, and of the latest that is `complete`."""
+    """The progress of a namespace's exports: the `number` of the latest step, and of the latest that is `complete`."""
 
     namespace: str
     number: int = 0
@@ -56,31 +57,31 @@ EXPORT_STEPS = dataclass_kind(ExportSteps, name="archive_exports", index="dlq_ar
 
 
 class ArchiveExport:
-    """Exports the archived letters of one namespace."""
+    """The export of the archived letters of one namespace."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._reader = context, ArchiveReader(context)
         self._steps = home_of(context.store).collection(EXPORT_STEPS)
 
     async def begin(self) -> int:
-        """Mark all that was archived since the last step. Returns the step's number, which is the new watermark.
+        """Mark all that was archived since the last step. Return the step's number, the new watermark.
 
-        Raises InvalidInput where exports are switched off, IllegalMove if another one began meanwhile, StoreError.
+        Raise InvalidInput where exports are switched off, IllegalMove if another export began meanwhile, StoreError.
         """
         if not self._context.rules(RetentionRules).analytics_export:
             raise InvalidInput("exports for analysis are off: switch on the setting retention.analytics_export")
         namespace = self._context.namespace
         require_namespace(namespace)
         number = (await self._change(lambda steps: replace(steps, number=steps.number + 1))).number
-        for partition in await self._reader.places.find_attached():
-            copies = self._reader.places.letters(partition.name)
+        for partition in await self._reader.partitions.find_attached():
+            copies = self._reader.partitions.letters(partition.name)
             own = NamespaceRecords(copies, namespace)
             query = Query((Missing("export"),), (Sort("closed_at"),), _AT_ONCE)
             async for page in pages(own, query):
-                fresh = await self._reader.which_count(page)
+                fresh = await self._reader.only_effective(page)
                 if not fresh:
                     continue
-                if not await self._reader.places.note_export(partition.name, namespace, number):
+                if not await self._reader.partitions.note_export(partition.name, namespace, number):
                     break  # somebody has just detached it: a later step has what is in it
                 await self._require_own(number)
                 for written in await copies.write([replace(copy, export=number) for copy in fresh]):
@@ -90,10 +91,10 @@ class ArchiveExport:
         return (await self._change(lambda steps: replace(steps, complete=max(steps.complete, number)))).complete
 
     async def lines(self, after: int, upto: int, form: str) -> AsyncGenerator[str, None]:
-        """The letters of the steps after `after` up to `upto`, each as a line; a CSV begins with the names of columns.
+        """Yield the letters of the steps after `after` up to `upto`, each as a line; a CSV begins with a header.
 
-        Raises InvalidInput for steps that are not complete, StoreUnavailable if some of these letters are in a
-        partition that is detached, CorruptRecord, and StoreError rather than leave some out.
+        Raise InvalidInput for incomplete steps, StoreUnavailable if a detached partition has some of these letters,
+        CorruptRecord, and StoreError.
         """
         if form not in FORMATS:
             raise InvalidInput(f"the format of an export is {' or '.join(FORMATS)}, not {form!r:.80}")
@@ -106,11 +107,11 @@ class ArchiveExport:
         if form == "csv" and after == 0:  # so that exports one after the other are one table
             yield _as_csv([*_COLUMNS, *_NUMBERS, *_TEXTS])
         where = (Between("export", at_least=after + 1, at_most=upto),)
-        for partition in sorted(await self._reader.places.find_attached(), key=lambda each: each.name):
-            copies = self._reader.places.letters(partition.name)
+        for partition in sorted(await self._reader.partitions.find_attached(), key=lambda each: each.name):
+            copies = self._reader.partitions.letters(partition.name)
             own = NamespaceRecords(copies, self._context.namespace, False, self._context.scope, SCOPED_FIELDS)
             async for copy in scan(own, Query(where, (Sort("export"), Sort("closed_at")), _AT_ONCE)):
-                line = ArchivedLine(partition.name, copy)
+                line = CopyLine(partition.name, copy)
                 yield _csv_line(line) if form == "csv" else _json_line(line)
 
     async def _require_own(self, number: int) -> None:
@@ -122,7 +123,7 @@ class ArchiveExport:
             )
 
     async def _require_attached(self, after: int) -> None:
-        for each in await self._reader.places.every():
+        for each in await self._reader.partitions.every():
             if each.state is PartitionState.DETACHED and each.exported.get(self._context.namespace, 0) > after:
                 raise StoreUnavailable(f"partition {each.name} has letters of this export and is detached: attach it")
 
@@ -136,7 +137,7 @@ class ArchiveExport:
 
 
 def _json_line(line: ArchivedLine) -> str:
-    """What lists show, with the letter as it was stored."""
+    """Return the fields that lists show, with the letter as it was stored."""
     shown = {name: to_json_value(value) for name, value in line.to_dict().items()}
     head = json.dumps({"export": line.copy.export, **shown}, separators=(",", ":"))
     line.copy.read_letter()  # a letter that cannot be read is no line
@@ -147,15 +148,12 @@ def _csv_line(line: ArchivedLine) -> str:
     letter = line.copy.read_letter()
     shown: dict[str, Any] = {"export": line.copy.export, **line.to_dict()}
     return _as_csv(
-        [
-            *(to_json_value(shown[name]) for name in _COLUMNS),
-            *(getattr(letter, name) for name in (*_NUMBERS, *_TEXTS)),
-        ]
+        [*(to_json_value(shown[name]) for name in _COLUMNS), *(getattr(letter, name) for name in (*_NUMBERS, *_TEXTS))]
     )
 
 
 def _as_csv(values: list[Any]) -> str:
-    """One line: a line break inside of a text is a space, so that lines can be cut and joined."""
+    """Return one line, with spaces for line breaks in values, so that lines can be cut and joined."""
     made = io.StringIO()
     flat = [" ".join(value.splitlines()) if isinstance(value, str) else value for value in values]
     csv.writer(made, lineterminator="").writerow(flat)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote, urlencode
 
 from pydantic import Field
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from mahavishnu.archive.copies import ArchivedCase, ArchivePage
 from mahavishnu.archive.service import Archive, PartitionView
-from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
+from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
@@ -40,9 +40,27 @@ LINKS = (Link("archive", "Archive", "Record", 9, key="a"),)
 router = Router(tag="archive_pages", documented=False)
 
 
-class ArchivePageQuery(NamespacePageQuery):
-    """Which archived letters; empty is as if it was not there, since a form sends all its fields."""
+class _ListQuery(NamespacePageQuery):
+    """The filters of a list; an empty one counts as absent, because a form sends all its fields."""
 
+    filters: ClassVar[tuple[str, ...]]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The filters that are set."""
+        return {name: value for name in self.filters if (value := getattr(self, name).strip())}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a search. Raise InvalidInput for a text that is no day."""
+        read = {name: read_day(value) if name in ("since", "until") else value for name, value in self.given.items()}
+        return {**read, "limit": self.limit, "after": self.cursor}
+
+
+class ArchivePageQuery(_ListQuery):
+    """The filters of the list of archived letters."""
+
+    filters = ("task_id", "category", "resolution", "fingerprint", "since", "until")
     task_id: Text = ""
     category: Text = ""
     resolution: Text = ""
@@ -51,33 +69,44 @@ class ArchivePageQuery(NamespacePageQuery):
     until: Text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveView:
-    """One page of archived letters, as it was asked for."""
+class ArchivedTaskQuery(_ListQuery):
+    """The filters of the list of archived tasks."""
 
-    page: ArchivePage
-    params: ArchivePageQuery
-    categories: Sequence[str]
-    resolutions: Sequence[str]
+    filters = ("task_id", "name", "state", "since", "until")
+    task_id: Text = ""
+    name: Text = ""
+    state: Text = ""
+    since: Text = ""
+    until: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveListView:
+    """One page of archived letters or tasks, at `path`, and the values of the filters to choose from."""
+
+    page: ArchivePage | ArchivedTaskPage
+    params: _ListQuery
+    path: str
+    verb: str  #: of the command that lists the same
+    choices: Mapping[str, Sequence[str]]
 
     @property
     def given(self) -> dict[str, str]:
         """The filters that are set."""
-        names = ("task_id", "category", "resolution", "fingerprint", "since", "until")
-        return {name: value for name in names if (value := getattr(self.params, name).strip())}
+        return self.params.given
 
     @property
     def next(self) -> str:
-        """Where the next page is."""
-        return f"archive?{urlencode({**self.given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+        """The address of the next page."""
+        return f"{self.path}?{urlencode({**self.given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
 
     @property
     def command(self) -> str:
-        """The same for the command line."""
-        names = {"fingerprint": "group"}
-        options = {f"--{names.get(name, name)}": value for name, value in self.given.items() if name != "task_id"}
-        named = filter(None, [self.params.task_id.strip()])
-        return shlex.join(["mahavishnu", "archive", "search", *named, *chain(*options.items())])
+        """The command that lists the same."""
+        given = {"group" if name == "fingerprint" else name: value for name, value in self.given.items()}
+        named = [given.pop("task_id")] if "task_id" in given else []
+        options = chain.from_iterable((f"--{name}", value) for name, value in given.items())
+        return shlex.join(["mahavishnu", "archive", self.verb, *named, *options])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +129,14 @@ class MonthsView:
 async def archive_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivePageQuery, Query()]
 ) -> Response:
-    """Archived letters, the latest end first."""
+    """Show archived letters, the latest end first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     ended = [each for each in ResolutionStatus if each is not ResolutionStatus.PENDING]
+    choices: dict[str, Sequence[str]] = {"category": [*ErrorCategory], "resolution": ended}
 
-    async def read() -> ArchiveView:
-        page = await dlq.service(Archive).search(
-            task_id=params.task_id.strip() or None,
-            category=params.category.strip() or None,
-            resolution=params.resolution.strip() or None,
-            fingerprint=params.fingerprint.strip() or None,
-            since=read_day(params.since),
-            until=read_day(params.until),
-            limit=params.limit,
-            after=params.cursor,
-        )
-        return ArchiveView(page, params, [*ErrorCategory], ended)
+    async def read() -> ArchiveListView:
+        page = await dlq.service(Archive).search(**params.arguments)
+        return ArchiveListView(page, params, "archive", "search", choices)
 
     found = await console_of(request).share(request, dlq, "archive", read, params.model_dump_json())
     return await show(request, "archive.html", found.value, recent=found)
@@ -123,7 +144,7 @@ async def archive_page(
 
 @router.get("/archive/months")
 async def months_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
-    """The months of the archive, those that are detached too."""
+    """Show the months of the archive, including detached ones."""
     return await show(request, "months.html", MonthsView(await read_or_none(dlq.service(Archive).partitions())))
 
 
@@ -146,7 +167,7 @@ async def change_month(
 
 @router.get("/archive/letters/{name}")
 async def archived_page(request: Request, dlq: PageQueue, actor: Viewer, name: str) -> Response:
-    """One archived letter, with former letters, revisions and tasks."""
+    """Show one archived letter, with former letters, revisions and tasks."""
     case = await dlq.service(Archive).show(decode_id(name))
     audit = await read_or_none(dlq.audit.list(subject=f"letter:{case.letter.key}", limit=50))
     failures = case.letter.failures
@@ -166,66 +187,17 @@ async def restore(request: Request, dlq: PageQueue, actor: Operator, name: str, 
     return console_of(request).go(request, f"letters/{quote(letter.task_id, safe='')}{where}", said)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Archived lifecycle tasks: the list, searched, and one task with all that happened to it.
-
-NAMES = ("task_id", "name", "state", "since", "until")
-
-
-class ArchivedTaskQuery(NamespacePageQuery):
-    """Which archived tasks; empty is as if it was not there, since a form sends all its fields."""
-
-    task_id: Text = ""
-    name: Text = ""
-    state: Text = ""
-    since: Text = ""
-    until: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedTasksView:
-    """One page of archived tasks, as it was asked for."""
-
-    page: ArchivedTaskPage
-    params: ArchivedTaskQuery
-    states: Sequence[str]
-
-    @property
-    def given(self) -> dict[str, str]:
-        """The filters that are set."""
-        return {name: value for name in NAMES if (value := getattr(self.params, name).strip())}
-
-    @property
-    def next(self) -> str:
-        """Where the next page is."""
-        return f"archive/tasks?{urlencode({**self.given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
-
-    @property
-    def command(self) -> str:
-        """The same for the command line."""
-        options = {f"--{name}": value for name, value in self.given.items() if name != "task_id"}
-        named = filter(None, [self.params.task_id.strip()])
-        return shlex.join(["mahavishnu", "archive", "tasks", *named, *chain(*options.items())])
-
-
 @router.get("/archive/tasks")
 async def archived_tasks_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivedTaskQuery, Query()]
 ) -> Response:
-    """Archived tasks, the latest end first."""
+    """Show archived tasks, the latest end first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
-    async def read() -> ArchivedTasksView:
-        page = await dlq.service(Archive).search_tasks(
-            task_id=params.task_id.strip() or None,
-            name=params.name.strip() or None,
-            state=params.state.strip() or None,
-            since=read_day(params.since),
-            until=read_day(params.until),
-            limit=params.limit,
-            after=params.cursor,
-        )
-        return ArchivedTasksView(page, params, [each for each in TaskState if each not in OPEN])
+    async def read() -> ArchiveListView:
+        page = await dlq.service(Archive).search_tasks(**params.arguments)
+        choices: dict[str, Sequence[str]] = {"state": [each for each in TaskState if each not in OPEN]}
+        return ArchiveListView(page, params, "archive/tasks", "tasks", choices)
 
     found = await console_of(request).share(request, dlq, "archived tasks", read, params.model_dump_json())
     return await show(request, "archived_tasks.html", found.value, recent=found)
@@ -233,6 +205,5 @@ async def archived_tasks_page(
 
 @router.get("/archive/tasks/{task_id}")
 async def archived_task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
-    """The latest archived task of this id, with every move of it."""
-    case: ArchivedTaskCase = await dlq.service(Archive).show_task(decode_id(task_id))
-    return await show(request, "archived_task.html", case)
+    """Show the latest archived task with this id, with all its transitions."""
+    return await show(request, "archived_task.html", await dlq.service(Archive).show_task(decode_id(task_id)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mahavishnu.archive.records import (
     ARCHIVE_PARTITIONS,
@@ -25,6 +25,7 @@ from mahavishnu.model.query import Condition, Query, Sort
 from mahavishnu.stores.base import (
     Collection,
     Cursor,
+    Page,
     Store,
     get_one,
     home_of,
@@ -39,45 +40,55 @@ from mahavishnu.stores.kind import Kind, foreign_cursor
 
 _LATEST_FIRST = Query((), (Sort("month", descending=True), Sort("made_at", descending=True)))
 _ASKED = 500
-T = TypeVar("T")
+C = TypeVar("C", ArchivedLetter, ArchivedTask)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionsPage(Generic[T]):
-    """A part of what partitions have, the latest one first; `next` is where the next page begins."""
+class CopyLine(Generic[C]):
+    """A copy in a list, with its partition."""
 
-    items: Sequence[T]
+    partition: str
+    copy: C
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that lists show."""
+        return {**{name: getattr(self.copy, name) for name in self.copy.listed}, "partition": self.partition}
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPage(Generic[C]):
+    """A part of what partitions have, the latest one first; `next` begins the next page."""
+
+    items: Sequence[CopyLine[C]]
     next: Cursor | None = None
     corrupt: tuple[StoreError, ...] = ()
-
-
-Find: TypeAlias = Callable[[str, int, Cursor | None], Awaitable[PartitionsPage[T]]]
+    degraded: str | None = None
 
 
 def require_home(context: QueueContext) -> Store:
-    """The store that all processes share, which has the archive. Raises StoreUnavailable where it is away."""
+    """Return the shared store, which has the archive. Raise StoreUnavailable where it is away."""
     if is_home_away(context.store):
         raise StoreUnavailable("the archive is in the store that all processes share, which is out of reach")
     return home_of(context.store)
 
 
-class ArchivePlaces:
-    """Finds and makes partitions. `home` is the store that all processes share."""
+class Partitions:
+    """The partitions of the archive in the shared store `home`."""
 
     def __init__(self, home: Store, clock: Clock, meters: Meters | None = None) -> None:
         self._home, self._clock, self._meters = home, clock, meters or Meters()
         self._partitions = home.collection(ARCHIVE_PARTITIONS)
 
     def letters(self, partition: str) -> Collection[ArchivedLetter]:
-        """The letters in a partition."""
+        """Return the letters in a partition."""
         return self._home.collection(archive_kind(ARCHIVED_LETTERS, partition))
 
     def tasks(self, partition: str) -> Collection[ArchivedTask]:
-        """The lifecycle tasks in a partition that has some."""
+        """Return the lifecycle tasks in a partition that has some."""
         return self._home.collection(archive_kind(ARCHIVED_TASKS, partition))
 
     async def every(self) -> list[ArchivePartition]:
-        """All partitions, also those that are detached, the latest month first."""
+        """Return all partitions, including detached ones, the latest month first."""
         names = [partition.name async for partition in scan(self._partitions, _LATEST_FIRST)]
         there = await self._partitions.get(names)  # a search may be behind, and what was detached cannot be read
         return [each for each in there if isinstance(each, ArchivePartition)]
@@ -85,7 +96,7 @@ class ArchivePlaces:
     async def find_attached(
         self, since: datetime | None = None, until: datetime | None = None
     ) -> list[ArchivePartition]:
-        """The partitions that may have letters of this time, the latest month first."""
+        """Return the partitions that may have letters of this time, the latest month first."""
         return [
             each
             for each in await self.every()
@@ -93,7 +104,7 @@ class ArchivePlaces:
         ]
 
     async def provide(self, month: str) -> str:
-        """The name of the partition that takes this month's letters; it is made if there is none that is attached."""
+        """Return the name of an attached partition that takes this month's letters; create one if there is none."""
         try:
             return await self._provide(month)
         except Exception:
@@ -120,7 +131,7 @@ class ArchivePlaces:
                 return found.name
 
     async def provide_for_tasks(self, month: str) -> str | None:
-        """The same for lifecycle tasks: the partition says that it has some before it has. None if it was detached."""
+        """Return a partition for lifecycle tasks, marked as having some; None if it was detached."""
         partition = await self.provide(month)
 
         def mark(there: ArchivePartition) -> ArchivePartition:
@@ -151,25 +162,25 @@ class ArchivePlaces:
         return update is not None and update.after is not update.before
 
     async def count(self, partition: str) -> int:
-        """How many copies a partition has."""
+        """Return how many copies a partition has."""
         return (await self.letters(partition).tally(Query())).total.count
 
     async def detach(self, partition: str) -> str:
-        """Use the partition no more, and let go of its place. Returns where that is. Raises NoSuchPartition."""
+        """Use the partition no more, and let go of its place. Return where that is. Raise NoSuchPartition."""
         places = require_partitions(self._home)
         await self._switch(partition, PartitionState.DETACHED)
         names = [await places.detach(kind) for kind in _kinds_of(await self._require(partition))]
         return " and ".join(dict.fromkeys(names))
 
     async def attach(self, partition: str) -> None:
-        """Use a partition again that was detached; age does not detach it any more. Raises NoSuchPartition."""
+        """Use a partition again that was detached; age does not detach it any more. Raise NoSuchPartition."""
         places = require_partitions(self._home)
         for kind in _kinds_of(await self._require(partition)):
             await places.attach(kind)
         await self._switch(partition, PartitionState.ATTACHED)
 
     async def drop(self, partition: str) -> None:
-        """Remove a detached partition with all that is in it. Raises NoSuchPartition, and IllegalMove if it is used."""
+        """Remove a detached partition with all that is in it. Raise NoSuchPartition, and IllegalMove if it is used."""
         there = await self._require(partition)
         if there.state is not PartitionState.DETACHED:
             raise IllegalMove(partition, "drop", str(there.state), "detach it first", what="partition")
@@ -196,9 +207,9 @@ class ArchivePlaces:
     async def find_copies(
         self, entry_ids: Sequence[str], month: str | None = None, *, unreadable: dict[str, str] | None = None
     ) -> dict[str, list[ArchivedLetter]]:
-        """The copies under these ids, by the partitions that they are in, of one `month` or of all. Raises StoreError.
+        """Return the copies under these ids by partition, of one `month` or of all. Raise StoreError.
 
-        Where there is a dict for it, it is told which ids have a copy that is `unreadable`, and why; else that raises.
+        Given a dict `unreadable`, put there the ids of unreadable copies with the reason, instead of raising.
         """
         found: dict[str, list[ArchivedLetter]] = {}
         partitions = await self.find_attached() if entry_ids else []
@@ -217,10 +228,7 @@ class ArchivePlaces:
         return found
 
     async def find_tasks(self, *where: Condition, readable: bool = False) -> dict[str, list[ArchivedTask]]:
-        """The copies of lifecycle tasks that are so, by the partitions that they are in. Raises StoreError.
-
-        With `readable`, one that cannot be read is left out; else it raises.
-        """
+        """Return the matching copies of tasks by partition. With `readable`, skip corrupt ones. Raise StoreError."""
         found: dict[str, list[ArchivedTask]] = {}
         for partition in await self.find_attached():
             if partition.has_tasks:
@@ -235,33 +243,37 @@ class ArchivePlaces:
 
 
 async def find_in_partitions(
-    names: Iterable[str], limit: int, after: Cursor | None, find: Find[T]
-) -> PartitionsPage[T]:
-    """A page of what `find` finds in these partitions, the latest one first. Raises InvalidQuery for a foreign cursor.
+    names: Iterable[str],
+    limit: int,
+    after: Cursor | None,
+    find: Callable[[str, int, Cursor | None], Awaitable[tuple[Sequence[C], Page[C]]]],
+) -> CopyPage[C]:
+    """Return a page of what `find` finds in these partitions, the latest one first. Raise InvalidQuery.
 
-    `find` is given a partition, how many are wanted, and where to begin in it.
+    `find` takes a partition, the number of copies wanted, and the cursor in it. It returns a page, and the copies of it
+    that count.
     """
     first, inner = _position(after)
-    items: list[T] = []
+    items: list[CopyLine[C]] = []
     corrupt: list[StoreError] = []
     left = sorted((name for name in names if first is None or name <= first), reverse=True)
     for place, name in enumerate(left, 1):
         cursor = inner if name == first else None
         while len(items) < limit:
-            page = await find(name, limit - len(items), cursor)
-            items += page.items
+            copies, page = await find(name, limit - len(items), cursor)
+            items += [CopyLine(name, copy) for copy in copies]
             corrupt += page.corrupt
             if (cursor := page.next) is None:
                 break
         if cursor is not None:
-            return PartitionsPage(items, Cursor((name, str(cursor))), tuple(corrupt))
+            return CopyPage(items, Cursor((name, str(cursor))), tuple(corrupt))
         if len(items) >= limit and place < len(left):
-            return PartitionsPage(items, Cursor((left[place], "")), tuple(corrupt))
-    return PartitionsPage(items, None, tuple(corrupt))
+            return CopyPage(items, Cursor((left[place], "")), tuple(corrupt))
+    return CopyPage(items, None, tuple(corrupt))
 
 
 def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:
-    """The partition where a page begins, and where in it. Raises InvalidQuery."""
+    """Return the partition where a page begins, and the cursor in it. Raise InvalidQuery."""
     if after is None:
         return None, None
     match after.after:
@@ -271,6 +283,6 @@ def _position(after: Cursor | None) -> tuple[str | None, Cursor | None]:
 
 
 def _kinds_of(partition: ArchivePartition) -> list[Kind[Any]]:
-    """What is in a partition."""
+    """Return the kinds of records in a partition."""
     letters, tasks = archive_kind(ARCHIVED_LETTERS, partition.name), archive_kind(ARCHIVED_TASKS, partition.name)
     return [letters, tasks] if partition.has_tasks else [letters]

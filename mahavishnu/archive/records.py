@@ -9,8 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
+from typing import ClassVar
 
 from mahavishnu.model.errors import CorruptRecord
+from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Version, fast_constructor
 from mahavishnu.stores.dataclass_codec import dataclass_kind
@@ -25,12 +27,15 @@ NOT_INTACT = "the copy in the archive is not what was written: its checksum diff
 class ArchivedLetter:
     """A closed letter in the archive, under its entry id.
 
-    `letter`, `former` and `revisions` are documents as the queue stored them: the letter, the letters that it succeeded
-    and what edited ones were before. They are kept as text, so that they come back as they were, and `checksum` tells.
-    What can be searched stands beside them. `restored_at` is when somebody took the letter out of the archive,
-    `export` the step of the exports for analysis that it belongs to.
+    `letter`, `former` and `revisions` are documents as the queue stored them, kept as text so that they come back
+    unchanged; `checksum` verifies them. The other fields can be searched. `restored_at` is when the letter was last
+    restored, `export` the step of the exports for analysis that it belongs to.
     """
 
+    listed: ClassVar = (
+        *("entry_id", "task_id", "namespace", "queue", "resolution_status", "reason", "error_category"),
+        *("fingerprint", "adapter", "created_at", "closed_at", "archived_at"),
+    )
     entry_id: str
     letter_key: str
     task_id: str
@@ -60,7 +65,7 @@ class ArchivedLetter:
     def of(
         cls, letter: DeadLetter, former: Sequence[FormerLetter], revisions: Sequence[Revision], now: datetime
     ) -> ArchivedLetter:
-        """The copy of a closed letter and of what belongs to it."""
+        """Return the copy of a closed letter and of what belongs to it."""
         text = LETTERS.document(letter)
         formers = tuple(HISTORY.document(each) for each in former)
         texts = tuple(REVISIONS.document(each) for each in revisions)
@@ -85,24 +90,23 @@ class ArchivedLetter:
         )
 
     def has_same_content(self, other: ArchivedLetter) -> bool:
-        """Whether both are copies of the same state, whenever they were made."""
+        """Return whether both are copies of the same state."""
         held = self.checksum, self.letter, self.former, self.revisions
         return held == (other.checksum, other.letter, other.former, other.revisions)
 
     def over(self, there: ArchivedLetter) -> ArchivedLetter:
-        """This copy in the place of an earlier one; what was exported as it is now belongs to the same step.
+        """Return this copy in the place of an earlier one; an unchanged state keeps its export step.
 
-        Of the same state of the letter it keeps what only the earlier one has: its maker may let the letter leave.
-        Raises CorruptRecord where it cannot be known what that is.
+        Of the same state of the letter, keep what only the earlier copy has: its maker may let the letter leave. Raise
+        CorruptRecord where that cannot be known.
         """
         return self._over(there, keeps=self.letter == there.letter)
 
     def over_alone(self, there: ArchivedLetter, only_there: Names[str] = ()) -> ArchivedLetter:
-        """The same for a former letter that goes by itself: a copy of a later state of it stays as it is.
+        """Return this copy of a former letter in the place of an earlier one; a copy of a later state stays as it is.
 
-        Of the letters that it succeeded itself, the copy has those that the earlier copy has and that are `only_there`,
-        by their entry ids. That one has others if it was taken out of the archive since: they are in the history, or
-        have copies of their own.
+        Of the letters that it succeeded itself, keep those of the earlier copy that are `only_there`, by their entry
+        ids. The others were restored since: they are in the history, or have copies of their own.
         """
         kept = there.with_former(only_there)
         if there.is_intact() and there.read_letter().updated_at > self.read_letter().updated_at:
@@ -110,7 +114,7 @@ class ArchivedLetter:
         return self._over(kept, keeps=self.letter == kept.letter or bool(kept.former))
 
     def with_former(self, entry_ids: Names[str]) -> ArchivedLetter:
-        """This copy with these former letters of those that it has, and no others. Raises CorruptRecord."""
+        """Return this copy with only these former letters. Raise CorruptRecord."""
         if not self.former:
             return self
         self.require_intact()
@@ -131,7 +135,7 @@ class ArchivedLetter:
         return replace(made, export=there.export if made.has_same_content(there) else None)
 
     def is_intact(self) -> bool:
-        """Whether what it holds is what was put into it."""
+        """Return whether the checksum matches the contents."""
         return self.checksum == checksum_of(self.letter, self.former, self.revisions)
 
     def require_intact(self) -> None:
@@ -140,15 +144,15 @@ class ArchivedLetter:
             raise CorruptRecord(self.key, NOT_INTACT)
 
     def read_letter(self) -> DeadLetter:
-        """The letter as it was, without a version. Raises CorruptRecord."""
+        """Return the letter as it was, without a version. Raise CorruptRecord."""
         return replace(read_document(LETTERS, self.letter, self.entry_id), version=None)
 
     def read_former(self) -> list[FormerLetter]:
-        """The letters that it succeeded, without versions. Raises CorruptRecord."""
+        """Return the letters that it succeeded, without versions. Raise CorruptRecord."""
         return [replace(read_document(HISTORY, text, self.entry_id), version=None) for text in self.former]
 
     def read_revisions(self) -> list[Revision]:
-        """What edited ones were before, without versions. Raises CorruptRecord."""
+        """Return the states before edits, without versions. Raise CorruptRecord."""
         return [replace(read_document(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
 
 
@@ -156,19 +160,24 @@ _new_copy = fast_constructor(ArchivedLetter)  # one for each letter that is arch
 
 
 def letter_of(former: FormerLetter) -> DeadLetter:
-    """The letter that a former one was, without a version."""
+    """Return the letter that a former one was, without a version."""
     values = {each.name: getattr(former, each.name) for each in fields(DeadLetter)}
     return DeadLetter(**{**values, "version": None})
 
 
+def letter_key(former: FormerLetter) -> str:
+    """Return the key that the former letter had while it was in the queue."""
+    return document_key(former.task_id, former.namespace, former.queue)
+
+
 def checksum_of(document: str, *more: Sequence[str]) -> str:
-    """What tells whether these documents are what they were."""
+    """Return the checksum of these documents."""
     texts = (document, *(text for each in more for text in each))
     return sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_document(kind: Kind[T], text: str, key: str) -> T:
-    """The record of a document in the copy with this key. Raises CorruptRecord."""
+    """Return the record of a document in the copy with this key. Raise CorruptRecord."""
     try:
         return kind.read(text, ())
     except CorruptRecord as problem:
@@ -178,7 +187,7 @@ def read_document(kind: Kind[T], text: str, key: str) -> T:
 
 
 class PartitionState(StrEnum):
-    """Whether the archive reads and writes a partition."""
+    """The state of a partition: whether the archive reads and writes it."""
 
     ATTACHED = "attached"
     DETACHED = "detached"  #: it may be moved away as a whole; it is there again once somebody attaches it
@@ -188,10 +197,10 @@ class PartitionState(StrEnum):
 class ArchivePartition:
     """A partition of the archive: the letters whose cases ended in one month.
 
-    Each batch counts in `batches` before its letters leave the queue. So who detaches the partition at that moment is
-    either told of it or was quicker, and then they stay. `kept`: somebody attached it, so age does not detach it again.
-    `has_tasks`: lifecycle tasks are in it too, or somebody was about to put them there. `exported` is the latest step
-    of each namespace's exports for analysis that may have letters of it.
+    Each batch counts in `batches` before its letters leave the queue: a detachment at that moment either loses to the
+    batch, or keeps its letters in the queue. `kept`: a person attached it, so age does not detach it again.
+    `has_tasks`: it has lifecycle tasks, or was about to get some. `exported` is the latest export step of each
+    namespace that may have letters of it.
     """
 
     name: str
@@ -219,7 +228,7 @@ def _document_bytes(copy: ArchivedLetter) -> int:
 
 
 def bytes_of(*documents: str) -> int:
-    """How large documents are together."""
+    """Return the size of documents in bytes."""
     return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
 
 
@@ -239,7 +248,7 @@ ARCHIVED_LETTERS = dataclass_kind(
 
 @lru_cache(1000)
 def archive_kind(kind: Kind[T], partition: str) -> Kind[T]:
-    """The kind of these records in this partition; the `index` of the `kind` given has a gap for its name.
+    """Return the kind of these records in this partition, whose name fills the gap in the kind's `index`.
 
     >>> archive_kind(ARCHIVED_LETTERS, "2026_01").index
     'dlq_archive_2026_01'

@@ -46,27 +46,22 @@ router = Router(tag="archive", prefix="/archive")
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
 Word = Annotated[str, Field(min_length=1, max_length=1000)]
-_OF_TASKS = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
-_NO_LETTER, _NO_PARTITION = problem_responses(404, 409), problem_responses(404, 409)
+_REFUSED = problem_responses(404, 409)
 
 
-@fields_of(
-    ArchivedLetter,
-    "entry_id task_id namespace queue resolution_status reason error_category fingerprint adapter created_at closed_at "
-    "archived_at",
-)
+@fields_of(ArchivedLetter, " ".join(ArchivedLetter.listed))
 class ArchivedLine(ResponseModel):
     """An archived letter in a list."""
 
     partition: str
 
 
-@fields_of(ArchivedTask, " ".join(_OF_TASKS))
+@fields_of(ArchivedTask, " ".join(ArchivedTask.listed))
 class ArchivedTaskLine(ResponseModel):
     """An archived lifecycle task of a letter."""
 
 
-@fields_of(ArchivedTask, " ".join(_OF_TASKS))
+@fields_of(ArchivedTask, " ".join(ArchivedTask.listed))
 class ArchivedTaskFound(ResponseModel):
     """An archived lifecycle task in a list."""
 
@@ -105,17 +100,17 @@ class Partition(ResponseModel):
     "tasks_archived steps_archived transitions_archived lifecycle_tasks_archived execution_time_ms dry_run failed",
 )
 class RunResult(ResponseModel):
-    """What was archived, or would be."""
+    """The numbers of archived records, or with a dry run of those to archive."""
 
 
 class DetachResult(ResponseModel):
-    """Where the partition is."""
+    """The place of a detached partition."""
 
     place: str
 
 
 class ArchiveQuery(NamespacePageQuery):
-    """Which archived letters; the times are about the end of the case."""
+    """Filters of archived letters; the times are those of the end of the case."""
 
     task_id: Word | None = None
     category: Word | None = None
@@ -126,7 +121,7 @@ class ArchiveQuery(NamespacePageQuery):
 
 
 class ArchivedTasksQuery(NamespacePageQuery):
-    """Which archived lifecycle tasks; the times are about their end."""
+    """Filters of archived lifecycle tasks; the times are those of their end."""
 
     task_id: Word | None = None
     name: Word | None = None
@@ -136,7 +131,7 @@ class ArchivedTasksQuery(NamespacePageQuery):
 
 
 class ExportQuery(RequestModel):
-    """Which steps: those after `after` up to `upto`."""
+    """The steps to export: those after `after` up to `upto`."""
 
     after: Annotated[int, Field(ge=0, le=2**31)] = 0
     upto: Annotated[int, Field(ge=0, le=2**31)]
@@ -150,7 +145,7 @@ class ExportStep(ResponseModel):
 
 
 class RunRequest(RequestModel):
-    """What is to be archived: by the settings, or, with `retention_days`, what was completed so long ago."""
+    """A request to archive by the settings, or, with `retention_days`, letters completed that long ago."""
 
     dry_run: StrictBool = True
     retention_days: Annotated[StrictInt, Field(ge=0, le=MOST_DAYS)] | None = None
@@ -161,19 +156,13 @@ class RunRequest(RequestModel):
 async def list_archived(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchiveQuery, Query()]
 ) -> Response:
-    """Only the months are looked into that can have letters of the time that is asked for."""
+    """Return archived letters. Only the months of the requested time are read."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.service(Archive).search(
-        task_id=params.task_id,
-        category=params.category,
-        resolution=params.resolution,
-        fingerprint=params.fingerprint,
-        since=params.since,
-        until=params.until,
-        limit=params.limit,
-        after=params.cursor,
-    )
-    return _page_of_lines(request, page)
+    return _page_of_lines(request, await dlq.service(Archive).search(**_arguments(params)))
+
+
+def _arguments(params: NamespacePageQuery) -> dict[str, Any]:
+    return {**params.model_dump(exclude={"namespace", "cursor"}), "after": params.cursor}
 
 
 def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Response:
@@ -185,34 +174,29 @@ def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Re
 
 @router.post("/run", response_model=RunResult, summary="Archive what is to leave", name="run")
 async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Response:
-    """Unless `dry_run` is false, it is only told what would be archived."""
+    """Archive letters and tasks; unless `dry_run` is false, only report their numbers."""
     body = body or RunRequest()
-    who = acting_name(actor, body.by)
+    how: dict[str, Any] = {"dry_run": body.dry_run, "by": acting_name(actor, body.by)}
     if body.retention_days is None:
-        return json_response(to_json(await dlq.service(Archive).run(dry_run=body.dry_run, by=who)))
-    done = await dlq.service(Archive).archive_completed_tasks(body.retention_days, dry_run=body.dry_run, by=who)
-    return json_response(to_json(done))
-
-
-async def _list_partitions(dlq: Queue) -> Response:
-    return json_response(to_json([view.to_dict() for view in await dlq.service(Archive).partitions()]))
+        return json_response(to_json(await dlq.service(Archive).run(**how)))
+    return json_response(to_json(await dlq.service(Archive).archive_completed_tasks(body.retention_days, **how)))
 
 
 @router.get("/partitions", response_model=list[Partition], summary="The months of the archive", name="partitions")
 async def partitions(dlq: Queue, actor: Viewer) -> Response:
-    """Those that are detached too. They have the letters of all namespaces."""
-    return await _list_partitions(dlq)
+    """Return all months, including detached ones, with the letters of all namespaces."""
+    return json_response(to_json([view.to_dict() for view in await dlq.service(Archive).partitions()]))
 
 
 @router.post(
     "/partitions/{partition}/detach",
     response_model=DetachResult,
-    responses=_NO_PARTITION,
+    responses=_REFUSED,
     summary="Use a month no more",
     name="detach",
 )
 async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
-    """Its file may be moved away then, or its index is closed. Nothing is lost."""
+    """Detach a month without losing anything: its file may be moved away, or its index is closed."""
     who = acting_name(actor, body.by if body else None)
     return json_response({"place": await dlq.service(Archive).detach(decode_id(partition), by=who)})
 
@@ -220,32 +204,32 @@ async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 @router.post(
     "/partitions/{partition}/attach",
     response_model=list[Partition],
-    responses=_NO_PARTITION,
+    responses=_REFUSED,
     summary="Use a month again",
     name="attach",
 )
 async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
-    """Its file has to be back where it was. Age does not detach it any more."""
+    """Attach a month whose file is back where it was. Age does not detach it any more."""
     await dlq.service(Archive).attach(decode_id(partition), by=acting_name(actor, body.by if body else None))
-    return await _list_partitions(dlq)
+    return await partitions(dlq, actor)
 
 
 @router.delete(
     "/partitions/{partition}",
     response_model=list[Partition],
-    responses=_NO_PARTITION,
+    responses=_REFUSED,
     summary="Remove a detached month for good",
     name="drop",
 )
 async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
-    """With all that is in it."""
+    """Remove a detached month with all its contents."""
     await dlq.service(Archive).drop(decode_id(partition), by=acting_name(actor, body.by if body else None))
-    return await _list_partitions(dlq)
+    return await partitions(dlq, actor)
 
 
 @router.post("/exports", response_model=ExportStep, summary="Begin a step of the exports for analysis", name="begin")
 async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | None = None) -> Response:
-    """It has all that was archived since the last one. The setting `retention.analytics_export` has to be on."""
+    """Mark all that was archived since the last step. Requires the setting `retention.analytics_export`."""
     step = await dlq.service(Archive).begin_export(by=acting_name(actor, body.by if body else None))
     return json_response({"watermark": step})
 
@@ -260,7 +244,7 @@ async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | Non
     name="export",
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Query()]) -> Response:
-    """Asking again gives the same. An answer that ends early, without the end that HTTP gives it, is not complete."""
+    """Stream the steps; asking again gives the same. An answer without HTTP's proper end is not complete."""
     return await stream_lines(
         dlq.service(Archive).export(params.after, params.upto, params.format), CSV if params.format == "csv" else NDJSON
     )
@@ -270,32 +254,20 @@ async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Qu
 async def list_tasks(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivedTasksQuery, Query()]
 ) -> Response:
-    """The latest end first. Only the months are looked into that can have tasks of the time that is asked for."""
-    page = (
-        await dlq.in_namespace(params.namespace or dlq.namespace)
-        .service(Archive)
-        .search_tasks(
-            task_id=params.task_id,
-            name=params.name,
-            state=params.state,
-            since=params.since,
-            until=params.until,
-            limit=params.limit,
-            after=params.cursor,
-        )
-    )
-    return _page_of_lines(request, page)
+    """Return archived tasks, the latest end first. Only the months of the requested time are read."""
+    dlq = dlq.in_namespace(params.namespace or dlq.namespace)
+    return _page_of_lines(request, await dlq.service(Archive).search_tasks(**_arguments(params)))
 
 
 @router.get(
     "/tasks/{task_id}",
     response_model=ArchivedTaskDetail,
-    responses=_NO_LETTER,
+    responses=_REFUSED,
     summary="One archived lifecycle task",
     name="task",
 )
 async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
-    """With its steps, every move of it, and its letter, wherever that is."""
+    """Return the task with its steps and transitions, and its letter, wherever that is."""
     case = await dlq.service(Archive).show_task(decode_id(task_id))
     return json_response(
         {
@@ -307,24 +279,22 @@ async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     )
 
 
-@router.get("/{name}", response_model=ArchivedDetail, responses=_NO_LETTER, summary="One archived letter", name="one")
+@router.get("/{name}", response_model=ArchivedDetail, responses=_REFUSED, summary="One archived letter", name="one")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
-    """The letter with this entry id, or the latest of this task, with former letters and revisions."""
+    """Return the letter with this entry id, or the latest of this task, with former letters and revisions."""
     return json_response(case_json(await dlq.service(Archive).show(decode_id(name))))
 
 
-@router.post(
-    "/{name}/restore", response_model=LetterDetail, responses=_NO_LETTER, summary="Put it back", name="restore"
-)
+@router.post("/{name}/restore", response_model=LetterDetail, responses=_REFUSED, summary="Put it back", name="restore")
 async def restore(dlq: Queue, actor: Operator, name: str, body: ActionRequest | None = None) -> Response:
-    """Into the queue, as it was. If its task has failed again since, that is refused."""
+    """Put the letter back into the queue as it was. Refused if its task has failed again since."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
     letter = await dlq.service(Archive).restore(decode_id(name), by=who, notes=notes)
     return json_response(letter_json(letter, whole=True))
 
 
 def case_json(case: ArchivedCase) -> dict[str, Any]:
-    """An archived letter as HTTP and the command line show it."""
+    """Return an archived letter as HTTP and the command line show it."""
     return {
         "partition": case.line.partition,
         "archived_at": to_json(case.line.copy.archived_at),
@@ -334,5 +304,5 @@ def case_json(case: ArchivedCase) -> dict[str, Any]:
             {"entry_id": each.entry_id, "number": each.number, "updated_at": to_json(each.updated_at), **each.content()}
             for each in case.revisions
         ],
-        "tasks": [{name: to_json(getattr(each, name)) for name in _OF_TASKS} for each in case.tasks],
+        "tasks": [{name: to_json(getattr(each, name)) for name in each.listed} for each in case.tasks],
     }

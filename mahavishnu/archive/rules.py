@@ -16,9 +16,9 @@ _OLDEST_FIRST = (Sort("created_at"),)
 
 
 def leaving_queries(rules: RetentionRules, now: datetime, limit: int) -> list[Query]:
-    """What finds the letters that are to leave, the oldest first: a query for each way in which a case ends.
+    """Return the queries for letters that are due to leave, oldest first: one for each way in which a case ends.
 
-    Each way by itself, because then an index has the letters in this order, however many there are.
+    One query each, because an index then has the letters in this order, however many there are.
     """
     found = []
     for resolution in _CLOSED:
@@ -35,7 +35,7 @@ def leaving_queries(rules: RetentionRules, now: datetime, limit: int) -> list[Qu
 
 
 def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query | None:
-    """What finds the former letters that are to leave, though the letter that succeeded them stays."""
+    """Return the query for former letters that leave before the letter that succeeded them."""
     if rules.history_days is None:
         return None
     end = now - timedelta(days=rules.history_days)
@@ -44,7 +44,7 @@ def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query |
 
 
 def leaving_tasks(rules: RetentionRules, now: datetime, limit: int) -> Query | None:
-    """What finds the lifecycle tasks that are to leave; those that failed stay while a letter of them is open."""
+    """Return the query for lifecycle tasks due to leave; failed ones stay while a letter of them is open."""
     if rules.tasks_days is None:
         return None
     where = (Is("state", TERMINAL), Between("state_entered_at", below=now - timedelta(days=rules.tasks_days)))
@@ -52,7 +52,7 @@ def leaving_tasks(rules: RetentionRules, now: datetime, limit: int) -> Query | N
 
 
 def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[str, Query]:
-    """What finds the records that are to be deleted, by their kinds' names."""
+    """Return the queries for records that are due to be deleted, by the names of their kinds."""
     found = {
         "audit": (rules.audit_days, "at", ()),
         "runs": (rules.runs_days, "finished_at", (Is("state", ENDED),)),
@@ -66,7 +66,7 @@ def old_records(rules: RetentionRules, now: datetime, limit: int = 500) -> dict[
 
 
 def may_leave(letter: DeadLetter, rules: RetentionRules, now: datetime, held: Collection[str] = ()) -> bool:
-    """Whether the letter is to go to the archive now; never an open one, nor one of a group that is `held`."""
+    """Return whether the letter may be archived now; never an open one, nor one of a group that is `held`."""
     closed_at, days = letter.resolution.at, rules.days(letter.resolution.status)
     if closed_at is None or days is None or letter.lease is not None or letter.fingerprint in held:
         return False
@@ -74,13 +74,13 @@ def may_leave(letter: DeadLetter, rules: RetentionRules, now: datetime, held: Co
 
 
 def keeps_restored(restored_at: datetime | None, letter: DeadLetter, rules: RetentionRules, now: datetime) -> bool:
-    """Whether somebody took the letter out of the archive so lately that it is not to go back yet."""
+    """Return whether the letter was restored too recently to be archived again."""
     days = rules.days(letter.resolution.status)
     return restored_at is not None and (days is None or restored_at >= now - timedelta(days=days))
 
 
 def month_of(closed_at: datetime) -> str:
-    """The month that a letter is archived in: that of its end, whenever and however often it is archived.
+    """Return the month that a letter is archived in: that of its end, however often it is archived.
 
     >>> from datetime import UTC
     >>> month_of(datetime(2026, 1, 31, 23, 59, 59, 999000, tzinfo=UTC))
@@ -90,7 +90,7 @@ def month_of(closed_at: datetime) -> str:
 
 
 def partition_name(month: str, number: int) -> str:
-    """The name of the month's first partition, or of a further one, made because the former one was detached.
+    """Return the name of the month's first partition, or of a further one, made because the former one was detached.
 
     >>> partition_name("2026_01", 1), partition_name("2026_01", 2)
     ('2026_01', '2026_01_2')
@@ -99,12 +99,12 @@ def partition_name(month: str, number: int) -> str:
 
 
 def may_hold(month: str, since: datetime | None, until: datetime | None) -> bool:
-    """Whether a partition of this month can have letters that were closed from `since` on and before `until`."""
+    """Return whether a partition of this month can have letters closed from `since` on and before `until`."""
     return (since is None or month >= month_of(since)) and (until is None or month <= month_of(until))
 
 
 def is_past(month: str, rules: RetentionRules, now: datetime) -> bool:
-    """Whether the partition of this month is to be detached: it ended more than `archive_months` ago.
+    """Return whether the partition of this month is due to be detached: it ended more than `archive_months` ago.
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 8, 1, tzinfo=UTC)
@@ -118,10 +118,10 @@ def is_past(month: str, rules: RetentionRules, now: datetime) -> bool:
 
 
 def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> bool:
-    """Whether the copy of the letter with this entry id is the one that counts, not a step that nobody finished.
+    """Return whether the copy with this entry id counts, rather than being left by an unfinished move.
 
-    `at_key` is what is under the letter's key now. While the letter itself lives, or the history has it, or somebody
-    deleted it, the copy in the archive is none: who copied it was stopped, or somebody took it out again.
+    `at_key` is the present letter at its key. A copy does not count while the letter itself lives, or the history has
+    it, or after it was deleted.
     """
     if at_key is not None and at_key.entry_id == entry_id:
         return at_key.is_deleted and at_key.archived_at is not None
@@ -130,10 +130,10 @@ def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> b
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResult:
-    """What one go of the archive did, or with `dry_run` would do: letters, and what of them went with them.
+    """The numbers of one pass of the archive, or with `dry_run` of what it would do.
 
-    Of a letter, its former letters are steps, and its revisions transitions. `lifecycle_tasks_archived` are tracked
-    tasks, each with its steps and moves. `failed` says why letters and tasks stay that were to leave, by their keys.
+    Steps are former letters of letters, transitions are their revisions; `lifecycle_tasks_archived` are tracked tasks.
+    `failed` gives by key the reason why a letter or task stays.
     """
 
     tasks_archived: int = 0

@@ -1,4 +1,4 @@
-"""The archive: where closed letters go when their time in the queue is over, and what is read there."""
+"""The archive: closed letters go there after retention, and can be listed, shown, exported and restored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.copies import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case, restore_letter
 from mahavishnu.archive.deletion import Deletion
 from mahavishnu.archive.export import ArchiveExport
-from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.partitions import Partitions, require_home
 from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.archive.rules import ArchiveResult, is_past, old_records
 from mahavishnu.archive.tasks import (
@@ -44,45 +44,6 @@ from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
 
-# ----------------------------------------------------------------------------------------------------
-# Deletes records that nobody asks for any more: audit entries, bulk runs with their pages, revisions.
-
-
-async def delete_old_records(context: QueueContext, rules: RetentionRules) -> Counter[str]:
-    """Delete what the rules say, in the store that all processes share. Returns how many of each kind.
-
-    Somebody else may do the same. Raises StoreError.
-    """
-    home, count = home_of(context.store), Counter[str]()
-    collections: dict[str, Any] = {
-        "audit": NamespaceRecords(home.collection(AUDIT), context.namespace, default_is_none=True),
-        "runs": NamespaceRecords(home.collection(RUNS), context.namespace, default_is_none=True),
-        "revisions": home.collection(REVISIONS),
-    }
-    members, letters = home.collection(RUN_PAGES), home.collection(LETTERS)
-    for name, query in old_records(rules, context.clock.now()).items():
-        async for page in pages(collections[name], query):
-            runs = tuple(each.run_id for each in page if isinstance(each, BulkRun))
-            if runs:  # the members first: who knows the run finds what is left of it
-                async for listed in pages(members, Query((Is("run_id", runs),))):
-                    await members.remove(listed)
-            old = page
-            if name == "revisions":  # only their letters say in which namespace they are
-                there = await letters.get([each.letter_key for each in page])
-                old = [each for each, letter in zip(page, there, strict=True) if _is_in(context.namespace, letter)]
-            for removed in await collections[name].remove(old) if old else []:
-                if isinstance(removed, StoreError):
-                    raise removed
-                count[name] += removed
-    return count
-
-
-def _is_in(namespace: str, letter: Any) -> bool:
-    return isinstance(letter, DeadLetter) and letter.namespace == namespace
-
-
-# ----------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
@@ -92,7 +53,7 @@ class PartitionView:
     letters: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """What lists show of it."""
+        """Return the fields that lists show."""
         names = ("name", "month", "state", "made_at", "detached_at", "kept")
         return {**{name: getattr(self.partition, name) for name in names}, "letters": self.letters}
 
@@ -102,7 +63,7 @@ _TOMBSTONES_SECONDS = 3600.0
 
 
 class Archive:
-    """Archives closed letters, a partition for each month, and gives them back."""
+    """The archive: closed letters, in a partition for each month."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context = context
@@ -112,18 +73,17 @@ class Archive:
     ) -> ArchiveResult:
         """Archive the letters whose cases ended more than `retention_days` ago; with `dry_run` only count them.
 
-        Lifecycle tasks that ended so long ago go too, unless `retention.tasks_days` keeps them for ever. What was
-        cancelled or given up leaves by `retention.cancelled_days` and `retention.permanently_failed_days`; by default
-        it stays. Open letters stay always, and so do those of groups that are on hold. Each letter takes along its
-        former letters and its revisions. Doing it again goes on where a former time was stopped.
+        Lifecycle tasks that ended so long ago go too, unless `retention.tasks_days` keeps them for ever. Cancelled and
+        permanently failed letters follow `retention.cancelled_days` and `retention.permanently_failed_days`, and stay
+        by default. Open letters and those of groups on hold always stay. Each letter takes its former letters and
+        revisions along. Repeating it continues an interrupted pass.
 
-        Raises InvalidInput for numbers that make no sense, and StoreError.
+        Raise InvalidInput for invalid numbers, and StoreError.
 
         >>> (await dlq.archive.archive_completed_tasks(dry_run=False)).tasks_archived  # doctest: +SKIP
         1412
         """
-        if type(batch_size) is not int or not 1 <= batch_size <= 10_000:
-            raise InvalidInput(f"batch_size is a whole number from 1 to 10000, not {batch_size!r:.80}")
+        _require_number("batch_size", batch_size)
         require_days(retention_days, "retention_days")
         rules = replace(self._context.rules(RetentionRules), completed_days=retention_days)
         if rules.tasks_days is not None:
@@ -131,26 +91,21 @@ class Archive:
         return await self._archive(rules, batch_size, dry_run, by)
 
     async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:
-        """The same by the settings `retention.*`, as it is done in the background. Raises StoreError."""
+        """Archive by the settings `retention.*`, as in the background. Raise StoreError."""
         rules = self._context.rules(RetentionRules)
         return await self._archive(rules, rules.batch_size, dry_run, by)
 
     async def maintain(self) -> None:
-        """What is done now and then: archive by the settings, detach what is old enough, delete old records."""
+        """Run periodic maintenance: archive, detach old partitions, delete expired records."""
         rules, context = self._context.rules(RetentionRules), self._context
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()
         if await Archiving(context, rules).has_work() or await TaskArchiving(context, rules).has_work():
             await self._archive(rules, rules.batch_size, False, BY_RETENTION)
-        await delete_old_records(context, rules)
-        places = self._places()
-        for each in await places.every():
-            if (
-                each.state is PartitionState.ATTACHED
-                and not each.kept
-                and is_past(each.month, rules, context.clock.now())
-            ):
+        await _delete_old_records(context, rules)
+        for each in await self._partitions().find_attached():
+            if not each.kept and is_past(each.month, rules, context.clock.now()):
                 await self.detach(each.name, by=BY_RETENTION)
 
     async def _archive(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
@@ -174,7 +129,7 @@ class Archive:
         return result
 
     async def _run(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
-        """Letters first: a task that failed stays as long as its letter is open."""
+        """Archive letters first: a task that failed stays as long as its letter is open."""
         start, tasks = self._context.clock.monotonic(), TaskArchiving(self._context, rules)
         result = await Archiving(self._context, rules, by).run(batch_size, dry_run=dry_run)
         return replace(
@@ -185,7 +140,7 @@ class Archive:
         )
 
     async def list(self, limit: int = 100, after: Cursor | str | None = None) -> ArchivePage:
-        """Archived letters, the latest end first; `page.next` is where the next page begins. Raises StoreError."""
+        """Return archived letters, the latest end first; `page.next` begins the next page. Raise StoreError."""
         return await self.search(limit=limit, after=after)
 
     async def search(
@@ -200,16 +155,13 @@ class Archive:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> ArchivePage:
-        """Archived letters for which all of this holds: closed from `since` on, and before `until`.
+        """Return the archived letters that match all filters, closed from `since` on and before `until`.
 
-        Only the partitions of that time are looked into. Raises InvalidInput for what makes no sense, and StoreError.
+        Only the partitions of that time are read. Raise InvalidInput and StoreError.
         """
-        _require_limit(limit)
+        bounds = await self._open_list(since, until, limit, after)
         where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
-        cursor = Cursor.parse(after) if isinstance(after, str) else after
-        await self._context.open()
-        times = read_instant(since, "since"), read_instant(until, "until")
-        return await ArchiveReader(self._context).find(where, *times, limit, cursor)
+        return await ArchiveReader(self._context).find(where, *bounds)
 
     async def search_tasks(
         self,
@@ -222,23 +174,26 @@ class Archive:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> ArchivedTaskPage:
-        """Archived lifecycle tasks for which all of this holds, the latest end first; without anything, all of them.
+        """Return the archived lifecycle tasks that match all filters, or all of them, the latest end first.
 
-        They ended from `since` on, and before `until`; only the partitions of that time are looked into. `page.next` is
-        where the next page begins. Raises InvalidInput for what makes no sense, and StoreError.
+        They ended from `since` on and before `until`: only the partitions of that time are read. `page.next` begins the
+        next page. Raise InvalidInput and StoreError.
         """
-        _require_limit(limit)
-        where = _all_of(task_id=task_id, name=name, state=state)
+        bounds = await self._open_list(since, until, limit, after)
+        return await search_task_copies(self._context, _all_of(task_id=task_id, name=name, state=state), *bounds)
+
+    async def _open_list(
+        self, since: datetime | None, until: datetime | None, limit: int, after: Cursor | str | None
+    ) -> tuple[datetime | None, datetime | None, int, Cursor | None]:
+        _require_number("limit", limit)
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         await self._context.open()
-        times = read_instant(since, "since"), read_instant(until, "until")
-        return await search_task_copies(self._context, where, *times, limit, cursor)
+        return read_instant(since, "since"), read_instant(until, "until"), limit, cursor
 
     async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:
-        """The archived letter with this entry id, or the latest of this task, and what belongs to it: also archived
-        lifecycle tasks that it was of.
+        """Return the archived letter with this entry id, or the latest of this task, and what belongs to it.
 
-        Raises NoSuchLetter, which says so if it may be in a partition that is detached, and StoreError.
+        Raise NoSuchLetter, which says so if it may be in a detached partition, and StoreError.
         """
         await self._context.require("read", f"archive:{name}")
         await self._context.open()
@@ -247,9 +202,9 @@ class Archive:
         return read_case(line, await tasks_of_letter(self._context, line.copy))
 
     async def show_task(self, task_id: str) -> ArchivedTaskCase:
-        """The archived lifecycle task with this id, the latest one, with its moves and the letter that it had.
+        """Return the latest archived lifecycle task with this id, with its transitions and its letter.
 
-        The letter may be in the archive too, or still in the queue. Raises NoSuchTask, and StoreError.
+        The letter may be in the archive too, or still in the queue. Raise NoSuchTask, and StoreError.
         """
         await self._context.require("archive.read_task", f"archive:{task_id}")
         await self._context.open()
@@ -258,10 +213,9 @@ class Archive:
         return found
 
     async def begin_export(self, *, by: str = DEFAULT_ACTOR) -> int:
-        """Begin the next step of the exports for analysis, which has all that was archived since the last one.
+        """Begin the next export step, with all that was archived since the last one. Return its number, the watermark.
 
-        Returns its number: the watermark that `export` is asked for, and asked to go on after the next time. Raises
-        InvalidInput unless the setting `retention.analytics_export` is on, IllegalMove if somebody else began one at
+        Raise InvalidInput unless the setting `retention.analytics_export` is on, IllegalMove if another export began at
         the same moment, StoreError.
         """
         context = self._context
@@ -272,10 +226,10 @@ class Archive:
         return step
 
     async def export(self, after: int, upto: int, form: str = "jsonl") -> AsyncGenerator[str, None]:
-        """Archived letters of the steps after `after` up to `upto`, each as one line of JSON or of CSV.
+        """Yield the archived letters of the steps after `after` up to `upto`, each as one line of JSON or of CSV.
 
-        Each letter is in one step, so that exports one after the other have each once; asking again gives the same.
-        Raises InvalidInput for steps that did not come to an end, and StoreError rather than leave some out.
+        Each letter is in one step, so that consecutive exports have each once; asking again gives the same. Raise
+        InvalidInput for incomplete steps, and StoreError rather than leave some out.
         """
         await self._context.require("export")
         await self._context.open()
@@ -288,8 +242,8 @@ class Archive:
     ) -> DeadLetter:
         """Put the archived letter with this entry id, or the latest of this task, back into the queue as it was.
 
-        It is closed, as it was; redrive it to have it run. It is not archived again before its time is over once more.
-        Raises NoSuchLetter; IllegalMove if its task failed again since, and has another letter; StoreError.
+        It is still closed; redrive it to have it run. Its retention begins anew. Raise NoSuchLetter; IllegalMove if its
+        task has failed again since and has another letter; StoreError.
         """
         line = await self._find_line(name, queue)
         subject = f"letter:{line.copy.letter_key}"
@@ -300,50 +254,79 @@ class Archive:
         return letter
 
     async def partitions(self) -> Sequence[PartitionView]:
-        """All partitions, also those that are detached, the latest month first. They are of all namespaces."""
+        """Return all partitions, including detached ones, the latest month first. They are of all namespaces."""
         await self._context.open()
-        places = self._places()
-        views = []
-        for each in await places.every():
+        known, views = self._partitions(), []
+        for each in await known.every():
             attached = each.state is PartitionState.ATTACHED
-            views.append(PartitionView(each, await places.count(each.name) if attached else None))
+            views.append(PartitionView(each, await known.count(each.name) if attached else None))
         return views
 
     async def detach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> str:
-        """Use a partition no more: its file may be moved away, its index is closed. Returns where it is.
+        """Detach a partition: its file may be moved away, its index is closed. Return its place.
 
-        Raises NoSuchPartition, InvalidInput if the store cannot do that, and StoreError.
+        Raise NoSuchPartition, InvalidInput if the store cannot do that, and StoreError.
         """
         async with self._context.audit.record("archive.detach", f"partition:{partition}", by=by):
-            place = await self._places().detach(partition)
+            place = await self._partitions().detach(partition)
         self._context.meters.count("mahavishnu_partitions_detached_total")
         return place
 
     async def attach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> None:
-        """Use a detached partition again, for as long as nobody detaches it. Raises as `detach` does."""
+        """Use a detached partition again, for as long as nobody detaches it. Raise as `detach` does."""
         async with self._context.audit.record("archive.attach", f"partition:{partition}", by=by):
-            await self._places().attach(partition)
+            await self._partitions().attach(partition)
 
     async def drop(self, partition: str, *, by: str = DEFAULT_ACTOR) -> None:
-        """Remove a detached partition for good, with all that is in it. Raises as `detach` does, and IllegalMove."""
+        """Remove a detached partition for good, with all that is in it. Raise as `detach` does, and IllegalMove."""
         async with self._context.audit.record("archive.drop", f"partition:{partition}", by=by):
-            await self._places().drop(partition)
+            await self._partitions().drop(partition)
 
-    def _places(self) -> ArchivePlaces:
-        return ArchivePlaces(require_home(self._context), self._context.clock)
+    def _partitions(self) -> Partitions:
+        return Partitions(require_home(self._context), self._context.clock)
 
     async def _find_line(self, name: str, queue: str | None) -> ArchivedLine:
         await self._context.open()
-        reader = ArchiveReader(self._context)
-        lines = await reader.find_lines(name, queue)
+        lines = await ArchiveReader(self._context).find_lines(name, queue)
         if not lines:
             raise NoSuchLetter(name, f"the archive has no letter {name!r:.220}")
         return max(lines, key=lambda line: line.copy.closed_at)
 
 
-def _require_limit(limit: Any) -> None:
-    if type(limit) is not int or not 1 <= limit <= 10_000:
-        raise InvalidInput(f"limit is a whole number from 1 to 10000, not {limit!r:.80}")
+async def _delete_old_records(context: QueueContext, rules: RetentionRules) -> Counter[str]:
+    """Delete old records by the rules in the shared store. Return how many of each kind. Raise StoreError."""
+    home, count = home_of(context.store), Counter[str]()
+    collections: dict[str, Any] = {
+        "audit": NamespaceRecords(home.collection(AUDIT), context.namespace, default_is_none=True),
+        "runs": NamespaceRecords(home.collection(RUNS), context.namespace, default_is_none=True),
+        "revisions": home.collection(REVISIONS),
+    }
+    members, letters = home.collection(RUN_PAGES), home.collection(LETTERS)
+    for name, query in old_records(rules, context.clock.now()).items():
+        async for page in pages(collections[name], query):
+            runs = tuple(each.run_id for each in page if isinstance(each, BulkRun))
+            if runs:  # the members first: who knows the run finds what is left of it
+                async for listed in pages(members, Query((Is("run_id", runs),))):
+                    await members.remove(listed)
+            old = page
+            if name == "revisions":  # only their letters say in which namespace they are
+                there = await letters.get([each.letter_key for each in page])
+                pairs = zip(page, there, strict=True)
+                old = [
+                    each
+                    for each, letter in pairs
+                    if isinstance(letter, DeadLetter) and letter.namespace == context.namespace
+                ]
+            for removed in await collections[name].remove(old) if old else []:
+                if isinstance(removed, StoreError):
+                    raise removed
+                count[name] += removed
+    return count
+
+
+def _require_number(name: str, value: Any) -> None:
+    if type(value) is not int or not 1 <= value <= 10_000:
+        raise InvalidInput(f"{name} is a whole number from 1 to 10000, not {value!r:.80}")
 
 
 def _all_of(**named: str | None) -> tuple[Condition, ...]:

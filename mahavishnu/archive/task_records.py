@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import ClassVar
 
 from mahavishnu.archive.records import NOT_INTACT, bytes_of, checksum_of, read_document
 from mahavishnu.model.errors import CorruptRecord
@@ -19,13 +20,14 @@ from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTask:
-    """A lifecycle task in the archive. A task made again under its id has another key: that says when it was made.
+    """A lifecycle task in the archive. Its key includes when the task was made: its id may be used again.
 
-    `task` and `transitions` are documents as the queue stored them: the task with its steps and latest moves, and those
-    of its moves that were records of their own. `letter_ids` are the task ids that a letter of it can have. `left` says
-    how many of the moves are still to be removed from where they were.
+    `task` and `transitions` are documents as the queue stored them: the task with its steps and latest moves, and the
+    moves that were records of their own, of which `left` are still to be removed. `letter_ids` are the task ids that a
+    letter of it can have.
     """
 
+    listed: ClassVar = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
     key: str
     task_id: str
     namespace: str
@@ -44,7 +46,7 @@ class ArchivedTask:
 
     @classmethod
     def of(cls, task: TaskRecord, moves: Sequence[OldTransition], now: datetime) -> ArchivedTask:
-        """The copy of a task that has ended, and of its moves."""
+        """Return the copy of a task that has ended, and of its moves."""
         text = TASKS.document(task)
         transitions = tuple(TRANSITIONS.document(each) for each in moves)
         return cls(
@@ -65,14 +67,11 @@ class ArchivedTask:
         )
 
     def has_same_content(self, other: ArchivedTask) -> bool:
-        """Whether both are copies of the same state, whenever they were made."""
+        """Return whether both are copies of the same state."""
         return (self.checksum, self.task, self.transitions) == (other.checksum, other.task, other.transitions)
 
     def over(self, there: ArchivedTask) -> ArchivedTask:
-        """This copy in the place of an earlier one; of the same state it keeps moves that only the earlier one has.
-
-        Raises CorruptRecord where it cannot be known which these are.
-        """
+        """Return this copy in the place of an earlier one, with moves that only that one has. Raise CorruptRecord."""
         moves = self.transitions
         if self.task == there.task and {*there.transitions} - {*moves}:
             there.require_intact()
@@ -81,7 +80,7 @@ class ArchivedTask:
         return replace(self, transitions=moves, left=len(moves), checksum=checksum, version=there.version)
 
     def is_intact(self) -> bool:
-        """Whether what it holds is what was put into it."""
+        """Return whether the checksum matches the contents."""
         return self.checksum == checksum_of(self.task, self.transitions)
 
     def require_intact(self) -> None:
@@ -90,17 +89,17 @@ class ArchivedTask:
             raise CorruptRecord(self.key, NOT_INTACT)
 
     def read_task(self) -> TaskRecord:
-        """The task as it was, without a version. Raises CorruptRecord."""
+        """Return the task as it was, without a version. Raise CorruptRecord."""
         self.require_intact()
         return replace(read_document(TASKS, self.task, self.key), version=None)
 
     def read_transitions(self) -> list[OldTransition]:
-        """The moves that the task no longer had inside, without versions. Raises CorruptRecord."""
+        """Return the moves that the task no longer had inside, without versions. Raise CorruptRecord."""
         return [replace(read_document(TRANSITIONS, text, self.key), version=None) for text in self.transitions]
 
 
 def archived_task_key(task: TaskRecord) -> str:
-    """The key of a task's copy: the same however often it is made."""
+    """Return the key of a task's copy: the same however often it is made."""
     return derived_task_id(task.task_id, instant_text(task.created_at))
 
 

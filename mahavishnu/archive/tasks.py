@@ -1,7 +1,8 @@
-"""Moves lifecycle tasks that have ended into the archive, with all their moves: copy, compare, then remove the task.
+"""Archived lifecycle tasks: moved into the archive with all their moves, and found there.
 
-Removing the task, if nobody has changed it, is the decision: until then its copy does not count. Its moves that are
-records of their own go after it; the copy says how many are left, so that another process goes on where one has died.
+A task is copied, compared, then removed. Removing the unchanged task is the decision: until then its copy does not
+count. Its moves that are records of their own go after it; the copy says how many are left, so that another process
+goes on where one has died.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TypeAlias
 
-from mahavishnu.archive.copies import ArchiveReader, copy_surely, read_case
-from mahavishnu.archive.partitions import ArchivePlaces, PartitionsPage, find_in_partitions, require_home
+from mahavishnu.archive.copies import ArchiveReader, CopySource, copy_verified, read_case
+from mahavishnu.archive.partitions import CopyPage, Partitions, find_in_partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter
 from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.archive.task_records import ArchivedTask, archived_task_key
@@ -25,12 +26,14 @@ from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.query import Between, Condition, Is, Query, Sort
 from mahavishnu.model.retention import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, home_of, is_same_version, pages
+from mahavishnu.stores.base import Collection, Cursor, Page, home_of, pages
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition
 
 _LEFT = Between("left", at_least=1)
+_SCOPED = frozenset({"namespace", "queue"})
+_LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
 class TaskArchiving:
@@ -39,32 +42,32 @@ class TaskArchiving:
     def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
         self._context, self._clock, self._rules = context, context.clock, rules
         home = home_of(context.store)
-        self._places = ArchivePlaces(home, context.clock, context.meters)
+        self._places = Partitions(home, context.clock, context.meters)
         self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
         self._transitions = home.collection(TRANSITIONS)
         self.failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> int:
-        """Archive the tasks that are to leave now, batch after batch. Returns how many left, or would leave.
+        """Archive the tasks that are to leave now, batch after batch. Return how many left, or would leave.
 
-        Raises StoreError where the store gives no answer; `failed` says why single tasks stay.
+        Raise StoreError where the store gives no answer; `failed` says why single tasks stay.
         """
         if not dry_run:
             await self.finish()
-        query = leaving_tasks(self._rules, self._clock.now(), batch_size)
-        count = 0
-        if query is not None:
-            async for page in pages(self._tasks, query):
-                leaving = await self._without_letters(page)
-                months: dict[str, list[TaskRecord]] = defaultdict(list)
-                for task in leaving:
+        if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
+            return 0
+        count, handover = 0, Lifecycle(self._context).handover
+        async for page in pages(self._tasks, query):
+            months: dict[str, list[TaskRecord]] = defaultdict(list)
+            for task in page:
+                if task.state is not TaskState.ERROR or not await handover.is_needed(task):  # by an open letter
                     months[month_of(task.state_entered_at)].append(task)
-                for month, tasks in months.items():
-                    count += len(tasks) if dry_run else await self._archive(month, tasks)
+            for month, tasks in months.items():
+                count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
     async def has_work(self) -> bool:
-        """Whether there is anything to be done, as far as a look at the first tasks tells."""
+        """Return whether anything is to be done, judging by the first tasks."""
         query = leaving_tasks(self._rules, self._clock.now(), 1)
         if query is not None and (await self._tasks.find(query)).items:
             return True
@@ -73,10 +76,10 @@ class TaskArchiving:
     async def finish(self) -> None:
         """Remove the moves that are left of tasks that a process had archived which then died."""
         for partition, copies in (await self._places.find_tasks(_LEFT, readable=True)).items():
-            await self._remove_moves(self._places.tasks(partition), await self.which_count(copies))
+            await self._remove_moves(self._places.tasks(partition), await self.only_effective(copies))
 
-    async def which_count(self, copies: Sequence[ArchivedTask]) -> list[ArchivedTask]:
-        """Those whose tasks are gone; a task that was made again under the same id is another one."""
+    async def only_effective(self, copies: Sequence[ArchivedTask]) -> list[ArchivedTask]:
+        """Return the copies whose tasks are gone; a task made again under the same id is another one."""
         there = await self._tasks.get([copy.task_id for copy in copies]) if copies else []
         counting: list[ArchivedTask] = []
         for copy, task in zip(copies, there, strict=True):
@@ -86,28 +89,18 @@ class TaskArchiving:
                 counting.append(copy)
         return counting
 
-    async def _without_letters(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
-        """Those that no open letter needs any more."""
-        handover = Lifecycle(self._context).handover
-        return [task for task in tasks if task.state is not TaskState.ERROR or not await handover.is_needed(task)]
-
     async def _archive(self, month: str, tasks: Sequence[TaskRecord]) -> int:
-        """Copy, compare, and let the tasks leave. Returns how many left."""
+        """Copy, compare, and let the tasks leave. Return how many left."""
         partition = await self._places.provide_for_tasks(month)
         if partition is None:
             return 0
         copies, now = self._places.tasks(partition), self._clock.now()
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
-
-        async def find_changed(_: Sequence[ArchivedTask]) -> set[str]:
-            there = await self._tasks.get([task.task_id for task in tasks])
-            pairs = zip(tasks, there, strict=True)
-            return {archived_task_key(task) for task, now in pairs if not is_same_version(task, now)}
-
-        copied = await copy_surely(copies, wanted, find_changed)
+        originals = {archived_task_key(task): task for task in tasks}
+        copied = await copy_verified(copies, CopySource(self._tasks, originals, wanted))
         self.failed |= copied.failed
-        sure = [task for task in tasks if archived_task_key(task) in copied.sure]
+        sure = [task for key, task in originals.items() if key in copied.sure]
         if not sure or not await self._places.confirm(partition):
             return 0
         gone: list[ArchivedTask] = []
@@ -119,13 +112,13 @@ class TaskArchiving:
             else:
                 (gone if removed else lost).append(copy)
         if lost:  # somebody changed them, or another process has archived them
-            counting = {copy.key for copy in await self.which_count(lost)}
+            counting = {copy.key for copy in await self.only_effective(lost)}
             await copies.remove([copy for copy in lost if copy.key not in counting])
         await self._remove_moves(copies, [copy for copy in gone if copy.left])
         return len(gone)
 
     async def _find_moves(self, tasks: Sequence[TaskRecord]) -> dict[str, list[OldTransition]]:
-        """The moves of these tasks that are records of their own, by their tasks, the oldest first."""
+        """Return the moves of these tasks that are records of their own, by task, the oldest first."""
         found: dict[str, list[OldTransition]] = defaultdict(list)
         first = {
             task.task_id: task.transition_count - len(task.transitions) + 1
@@ -160,14 +153,6 @@ class TaskArchiving:
         await copies.write([replace(copy, left=0) for copy in read])
 
 
-# ----------------------------------------------------------------------------------------------------
-# Finds archived lifecycle tasks: by their own id, by what they were and when they ended, and by their letter.
-
-_SHOWN = ("task_id", "namespace", "name", "state", "queue", "created_at", "closed_at", "archived_at")
-_SCOPED = frozenset({"namespace", "queue"})
-_LATEST_FIRST = (Sort("closed_at", descending=True),)
-
-
 @dataclass(frozen=True, slots=True)
 class ArchivedTaskCase:
     """A lifecycle task in the archive with every move of it, the oldest first, and the letter that it had, if any."""
@@ -179,25 +164,7 @@ class ArchivedTaskCase:
     letter: DeadLetter | None
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedTaskLine:
-    """An archived lifecycle task in a list, with the partition that it is in."""
-
-    partition: str
-    copy: ArchivedTask
-
-    def to_dict(self) -> dict[str, Any]:
-        """What lists show of it."""
-        return {**{name: getattr(self.copy, name) for name in _SHOWN}, "partition": self.partition}
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedTaskPage:
-    """A part of the archived lifecycle tasks, the latest end first; `next` is where the next page begins."""
-
-    items: Sequence[ArchivedTaskLine]
-    next: Cursor | None = None
-    corrupt: tuple[StoreError, ...] = ()
+ArchivedTaskPage: TypeAlias = CopyPage[ArchivedTask]
 
 
 async def search_task_copies(
@@ -208,32 +175,30 @@ async def search_task_copies(
     limit: int,
     after: Cursor | None,
 ) -> ArchivedTaskPage:
-    """A page of what ended from `since` on and before `until`: only partitions that can have it are asked."""
+    """Return a page of the tasks that ended from `since` on and before `until`, from the partitions of that time."""
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
-    places = ArchivePlaces(require_home(context), context.clock)
+    places = Partitions(require_home(context), context.clock)
     archiving = TaskArchiving(context, context.rules(RetentionRules))
 
-    async def find(name: str, most: int, cursor: Cursor | None) -> PartitionsPage[ArchivedTaskLine]:
+    async def find(name: str, most: int, cursor: Cursor | None) -> tuple[Sequence[ArchivedTask], Page[ArchivedTask]]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
         page = await tasks.find(Query(where, _LATEST_FIRST, most), cursor)
-        lines = [ArchivedTaskLine(name, copy) for copy in await archiving.which_count(page.items)]
-        return PartitionsPage(lines, page.next, page.corrupt)
+        return await archiving.only_effective(page.items), page
 
     names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
-    found = await find_in_partitions(names, limit, after, find)
-    return ArchivedTaskPage(found.items, found.next, found.corrupt)
+    return await find_in_partitions(names, limit, after, find)
 
 
 async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:
-    """The archived tasks that had this letter, the latest first."""
+    """Return the archived tasks that had this letter, the latest first."""
     found = await _find(context, Is("letter_ids", (letter.task_id,)), Is("namespace", (letter.namespace,)))
     known = task_of(letter.read_letter())
     return [copy for _, copy in found if copy.queue == letter.queue and copy.task_id == known]
 
 
 async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCase:
-    """The latest archived task with this id, with all that belongs to it. Raises NoSuchTask."""
+    """Return the latest archived task with this id, with all that belongs to it. Raise NoSuchTask."""
     found = await _find(context, Is("task_id", (task_id,)))
     if not found:
         raise NoSuchTask(task_id)
@@ -244,19 +209,19 @@ async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCas
 
 
 async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
-    """The archived tasks that are so, with their partitions, the latest first."""
-    places = ArchivePlaces(require_home(context), context.clock)
+    """Return the matching archived tasks with their partitions, the latest first."""
+    places = Partitions(require_home(context), context.clock)
     archiving = TaskArchiving(context, context.rules(RetentionRules))
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]
         own = [copy for copy in own if context.scope is None or context.scope.covers_record(copy)]
-        found += [(partition, copy) for copy in await archiving.which_count(own)]
+        found += [(partition, copy) for copy in await archiving.only_effective(own)]
     return sorted(found, key=lambda each: each[1].closed_at, reverse=True)
 
 
 async def _find_letter(context: QueueContext, copy: ArchivedTask) -> DeadLetter | None:
-    """The letter that the task had: in the queue, or in the archive."""
+    """Return the letter that the task had, from the queue or from the archive."""
     keys = [context.key(name, copy.namespace, copy.queue) for name in copy.letter_ids]
     for letter in await context.letters.records.get(keys):
         if isinstance(letter, StoreError):

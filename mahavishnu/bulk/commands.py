@@ -37,11 +37,16 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.workers.rules import what_is_missing
 
-# ----------------------------------------------------------------------------------------------------
-# How bulk runs are shown to people.
-
 Run = Mapping[str, Any]
 _SHOWN_CHANGES = 3  # letters of which it is shown what an edit does to them
+RunId: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
+Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
+ALL = "all"  # the last wave
+_POLL_SECONDS = 0.5
+_ALONE_SECONDS = 15.0  # after which it is said that there may be no worker to run the letters
+_UNFINISHED = ("planning", "running")
+_SAMPLE = 3
+_CHUNK = 50  # letters that are asked for in one request
 
 
 def print_preview(preview: Mapping[str, Any], verb: str, out: Callable[[str], None]) -> None:
@@ -94,18 +99,18 @@ def print_run(run: Run) -> None:
 
 
 def _not_moved(run: Run) -> dict[str, int | None]:
-    """The members that nothing was done to: of a run that is cancelled they wait for nothing."""
+    """Return the number of untouched members: of a cancelled run they wait for nothing."""
     count = count_waiting(run["counts"])
     return {"left alone": count or None} if run["state"] == "cancelled" else {"waiting": count}
 
 
 def awaits_outcomes(run: Run) -> bool:
-    """Whether letters that this run has moved are run again, and may fail again."""
+    """Return whether letters that this run has moved are run again, and may fail again."""
     return str(run["verb"]) == "redrive"
 
 
 def resume_percent(run: Run) -> int | None:
-    """The --stop-percent that a halted run needs to go on; None where its own allows that.
+    """Return the --stop-percent that a halted run needs to go on; None where its own allows that.
 
     >>> resume_percent({"stop_percent": 20, "counts": {"moved": 6, "failed_again": 2}})
     40
@@ -118,60 +123,30 @@ def resume_percent(run: Run) -> int | None:
 def print_runs(runs: Sequence[Run]) -> None:
     """Print a table of runs."""
     whose = namespace_column(runs)
-    columns = (
-        "run",
-        *whose,
-        "verb",
-        "state",
-        "letters",
-        "moved",
-        "succeeded",
-        "failed again",
-        "by",
-        "started",
-        "reason",
-    )
-    rows = [
-        (
-            run["run_id"],
-            *(run[name] for name in whose),
-            run["verb"],
-            run["state"],
-            run["counts"]["members"],
-            run["counts"]["moved"],
-            run["counts"].get("succeeded") if awaits_outcomes(run) else None,
-            run["counts"].get("failed_again") if awaits_outcomes(run) else None,
-            run["by"],
-            when(run["created_at"]),
-            run["reason"],
+    counted = ("letters", "moved", "succeeded", "failed again")
+    rows = []
+    for run in runs:
+        counts = run["counts"]
+        ended = [counts.get(name) if awaits_outcomes(run) else None for name in ("succeeded", "failed_again")]
+        head = [run["run_id"], *(run[name] for name in whose), run["verb"], run["state"]]
+        rows.append(
+            [*head, counts["members"], counts["moved"], *ended, run["by"], when(run["created_at"]), run["reason"]]
         )
-        for run in runs
-    ]
     spare = ("letters", "moved", "failed again", "succeeded", "started", "by")
-    print_table(columns, rows, empty="no runs", spare=spare)
+    print_table(
+        ("run", *whose, "verb", "state", *counted, "by", "started", "reason"), rows, empty="no runs", spare=spare
+    )
 
 
 def count_outcomes(run: Run) -> int:
-    """How many of the letters that this run has moved were run."""
+    """Return how many of the letters that this run has moved were run."""
     counts = run["counts"]
     return int(counts.get("succeeded", 0) + counts.get("failed_again", 0))
 
 
 def count_waiting(counts: Mapping[str, int]) -> int:
-    """How many members nothing was done to yet."""
+    """Return how many members are still untouched."""
     return counts["members"] - counts["moved"] - counts["refused"] - counts.get("gone", 0)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-RunId: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or how it begins.")]
-Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; it is kept in the audit.")]
-ALL = "all"  # the last wave
-_POLL_SECONDS = 0.5
-_ALONE_SECONDS = 15.0  # after which it is said that there may be no worker to run the letters
-_UNFINISHED = ("planning", "running")
-_SAMPLE = 3
-_CHUNK = 50  # letters that are asked for in one request
 
 
 @command(print_runs)
@@ -251,7 +226,7 @@ async def watch(api: Connection, run: RunId, json: AsJson = False) -> ExitCode:
 
 
 async def _print_items(api: Connection, items: list[Any], *, ended: bool = False) -> None:
-    """One row for each; for those that failed again, their present error. Of a run that `ended` nothing waits."""
+    """Print one row for each item, with the present error where it failed again. Of an `ended` run nothing waits."""
     errors = await _last_errors(api, [each for each in items if each["outcome"] == "failed_again"])
     states = {"waiting": "left alone"} if ended else {}
     rows = [
@@ -267,7 +242,7 @@ async def _print_items(api: Connection, items: list[Any], *, ended: bool = False
 
 
 async def _last_errors(api: Connection, items: list[Any]) -> dict[str, str]:
-    """The last errors of members, by their entry ids; those that are gone, or closed for good, have none."""
+    """Return the last errors of members, by their entry ids; deleted and closed letters have none."""
     found: dict[str, str] = {}
     for first in range(0, len(items), _CHUNK):
         tasks = [_task_id(each["key"]) for each in items[first : first + _CHUNK]]
@@ -277,7 +252,7 @@ async def _last_errors(api: Connection, items: list[Any]) -> dict[str, str]:
 
 
 def _task_id(key: str) -> str:
-    """The task's id in a letter's key.
+    """Return the task's id in a letter's key.
 
     >>> _task_id("wf_1"), _task_id("a/b"), _task_id("eu/mail/a/b")
     ('wf_1', 'a/b', 'a/b')
@@ -286,7 +261,7 @@ def _task_id(key: str) -> str:
 
 
 async def _print_advice(api: Connection, run: Mapping[str, Any]) -> None:
-    """What failed again, and what a person can do."""
+    """Print what failed again, and what a person can do."""
     run_id = str(run["run_id"])
     sample = await api.list(f"/runs/{path_part(run_id)}/items", {"outcome": "failed_again"}, _SAMPLE)
     if sample:
@@ -311,12 +286,12 @@ async def _change_run(api: Connection, run: str, action: str, **body_fields: Any
     return await api.post(f"/runs/{path_part(found['run_id'])}/{action}", api.with_actor(**body_fields))
 
 
-# ------------------------------------------------------------------------------- bulk verbs of other commands
+# --- bulk verbs of other commands
 
 
 @dataclass(frozen=True)
 class BulkRunOptions:
-    """How a bulk run is carried out."""
+    """The options of a bulk run."""
 
     everything: Annotated[bool, typer.Option("--all", help="Every letter is meant: needed without a filter.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False
@@ -378,7 +353,7 @@ async def start_run(
     create: bool = False,
     json: bool,
 ) -> ExitCode:
-    """Preview a bulk run, ask, start it, and wait for its end. Returns the exit code. `patch_for`: of some types."""
+    """Preview a bulk run, ask, start it, and wait for its end. Return the exit code. `patch_for`: of some types."""
     body: dict[str, Any] = {"verb": verb, "filter": dict(filters), "everything": options.everything}
     body |= {"ramp": options.waves, "max_per_second": options.max_per_second, "stop_percent": options.stop_percent}
     if patch is not None:
@@ -404,7 +379,7 @@ async def start_run(
 
 
 async def wait_for_run(api: Connection, run: Run, *, json: bool) -> ExitCode:
-    """Wait until a run ends, halts or is paused; work on it here if there is no server. Returns the exit code."""
+    """Wait until a run ends, halts or is paused; work on it here if there is no server. Return the exit code."""
     run_id = str(run["run_id"])
     ended = False
     try:

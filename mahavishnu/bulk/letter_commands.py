@@ -98,8 +98,6 @@ def retry(
     params = {"force": "true"} if force else {}
 
     async def run(api: Connection, task: str, place: dict[str, str]) -> Any:
-        from mahavishnu.cli.client import task_path
-
         try:
             return await api.post(task_path(task, "retry"), api.with_actor(notes=reason), {**place, **params})
         except Conflict as refused:
@@ -110,10 +108,10 @@ def retry(
             hint = "; --force runs it all the same" if str(refused).startswith("circuit open") else ""
             raise Conflict(f"{refused}{hint}") from None
 
-    def ran(answer: Any) -> str:
+    def describe(answer: Any) -> str:
         return f"{answer['task_id']}: {'succeeded' if answer['success'] else answer['error']} ({answer['status']})"
 
-    _each_task(context, tasks, chosen, run, ran, json, app=app, succeeded=lambda answer: bool(answer["success"]))
+    _each_task(context, tasks, chosen, run, describe, json, app=app, succeeded=lambda answer: bool(answer["success"]))
 
 
 def requeue(
@@ -198,12 +196,12 @@ def edit(
             difference(seen["diff"])
         return answer
 
-    def result_line(answer: Any) -> str:
+    def describe(answer: Any) -> str:
         if options.dry_run:
             return f"{answer['task_id']}: nothing was changed, this is a dry run"
-        return f"{_state_line(answer)}, revision {answer['revision']}"
+        return f"{_describe(answer)}, revision {answer['revision']}"
 
-    _each_task(context, tasks, chosen, change_one, result_line, json)
+    _each_task(context, tasks, chosen, change_one, describe, json)
 
 
 def _action(verb: str, summary: str) -> Callable[..., None]:
@@ -260,7 +258,7 @@ def _move_letters(
         async def move(api: Connection, task: str, place: dict[str, str]) -> Any:
             return await api.post(task_path(task, verb), api.with_actor(notes=reason), place)
 
-        _each_task(context, tasks, chosen, move, _state_line, json)
+        _each_task(context, tasks, chosen, move, _describe, json)
         return
     if not chosen.any_given and not options.everything:
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
@@ -269,7 +267,8 @@ def _move_letters(
         filters = await resolve_filter(api, chosen)
         return await runs.start_run(api, verb, filters, options, reason=reason, json=json, **edit)
 
-    _exit_with(run_conversation(session_of(context), run))
+    if code := run_conversation(session_of(context), run):
+        raise typer.Exit(code)
 
 
 def _only_tasks(options: BulkRunOptions, tasks: Sequence[str], *, dry_run: bool = False) -> None:
@@ -285,7 +284,7 @@ def _each_task(
     tasks: Sequence[str],
     chosen: Filters,
     do: Do,
-    told: Callable[[Any], str],
+    describe: Callable[[Any], str],
     json: bool,
     *,
     app: str | None = None,
@@ -319,7 +318,7 @@ def _each_task(
                 if not succeeded(answer):
                     codes.add(ExitCode.FAILED)
                 if not json:
-                    print_line(told(answer))
+                    print_line(describe(answer))
 
     async def with_app(name: str) -> None:
         if session_of(context).store_options:
@@ -337,10 +336,5 @@ def _each_task(
         raise typer.Exit(codes.pop() if len(codes) == 1 else ExitCode.FAILED)
 
 
-def _state_line(letter: Any) -> str:
+def _describe(letter: Any) -> str:
     return f"{letter['task_id']}: {state_of(letter)}"
-
-
-def _exit_with(code: int) -> None:
-    if code:
-        raise typer.Exit(code)

@@ -37,10 +37,9 @@ from mahavishnu.model.query import Between, Is, Not, Query, Sort, query_from_jso
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Collection, Cursor, Result, get_one, scan, write_one
 
-# ----------------------------------------------------------------------------------------------------
-# Storage of bulk runs: the run record, its pages of members, and the outcomes counted over letters.
-
 READ = 20  # pages read at once
+_FOUND = 1000  # letters that are looked up at once
+_TRIES = 20
 
 
 class RunLeaseLost(Exception):
@@ -62,7 +61,7 @@ class RunStore:
         self._principal = context.principal
 
     def sees(self, run: BulkRun) -> bool:
-        """Whether who asks sees the run. It does not say whose letters it has: of a part of them, its starter does."""
+        """Return whether the actor sees the run. A partial scope covers only the actor's own runs."""
         who = self._principal
         return (
             who is None
@@ -72,7 +71,7 @@ class RunStore:
         )
 
     async def get(self, run_id: str) -> BulkRun:
-        """The run as it is stored. Raises NoSuchRun, also for one of another namespace, and StoreError."""
+        """Return the stored run. Raise NoSuchRun, also for one of another namespace, and StoreError."""
         run = await get_one(self.runs, run_id)
         if (
             run is None
@@ -83,12 +82,12 @@ class RunStore:
         return run
 
     async def create_pages(self, pages: Sequence[RunPage]) -> None:
-        """Write new pages. Raises RunLeaseLost if another process has written one of them, StoreError."""
+        """Write new pages. Raise RunLeaseLost if another process has written one of them, StoreError."""
         for result in await self.pages.write(pages):
             _require_page(result)
 
     async def read_pages(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
-        """These pages of the run as they are stored. Raises StoreUnavailable if one cannot be seen, StoreError."""
+        """Return these stored pages of the run. Raise StoreUnavailable if one cannot be seen, StoreError."""
         keys = [page_key(run.run_id, run.plan or "", number) for number in numbers]
         pages = await self.pages.get(keys)
         for key, page in zip(keys, pages, strict=True):
@@ -97,7 +96,7 @@ class RunStore:
         return [_require_page(page) for page in pages]
 
     async def replace_page(self, page: RunPage) -> RunPage:
-        """Write a changed page. Raises PageConflict, StoreError."""
+        """Write a changed page. Raise PageConflict, StoreError."""
         written = await write_one(self.pages, page)
         if written is None:
             raise PageConflict
@@ -110,9 +109,9 @@ class RunStore:
             await self.pages.remove(pages)
 
     async def count_outcomes(self, run_id: str, *, whole: bool = False) -> dict[ItemOutcome | None, int]:
-        """How many letters that the run redrove have each outcome; None: no outcome yet.
+        """Return the number of redriven letters by outcome; None: no outcome yet.
 
-        Raises StoreUnavailable if the counts have to be `whole` and the store does not see every letter.
+        Raise StoreUnavailable if the counts have to be `whole` and the store does not see every letter.
         """
         known: dict[ItemOutcome | None, int] = dict.fromkeys((None, *ItemOutcome), 0)
         both: tuple[Collection[Any], ...] = (self.letters, self.history)
@@ -138,23 +137,17 @@ def _require_page(result: Result[RunPage]) -> RunPage:
     return result
 
 
-# ----------------------------------------------------------------------------------------------------
-
-_FOUND = 1000  # letters that are looked up at once
-_TRIES = 20
-
-
 def member_query(query: Query, until: datetime) -> Query:
-    """The query, restricted to letters created until then, the oldest first, in large pages."""
+    """Return the query, restricted to letters created until then, oldest first, in large pages."""
     return Query((*query.where, Between("created_at", at_most=until)), (Sort("created_at"),), _FOUND)
 
 
 async def find_members(
     letters: Collection[DeadLetter], query: Query, until: datetime
 ) -> AsyncIterator[tuple[list[DeadLetter], tuple[StoreError, ...]]]:
-    """The letters of the query that were created until then, the oldest first, a page at a time.
+    """Yield the letters of the query that were created until then, oldest first, a page at a time.
 
-    With each page come the records that cannot be read. Raises StoreUnavailable unless every letter can be seen.
+    Each page comes with the unreadable records. Raise StoreUnavailable unless every letter can be seen.
     """
     chosen = member_query(query, until)
     after: Cursor | None = None
@@ -172,7 +165,7 @@ async def find_members(
 
 
 def refusal_reason(problem: MahavishnuError, key: str) -> str:
-    """Why a letter is refused, in words that do not name it, so that equal reasons can be counted."""
+    """Return why a letter is refused, in words that do not name it, so that equal reasons can be counted."""
     if isinstance(problem, IllegalMove):
         return f"{problem.state}: {cannot(problem.move)}"
     return str(problem).replace(f"letter {key!r}", "it").replace(f"of {key!r}", "of it").replace(repr(key), "it")
@@ -189,9 +182,9 @@ class RunMembers:
     async def plan(
         self, run: BulkRun, plan: str, check_lease: Callable[[], Awaitable[object]]
     ) -> tuple[int, RunCounts]:
-        """Write pages of members for this plan. Returns how many there are, and their counts.
+        """Write pages of members for this plan. Return how many there are, and their counts.
 
-        Awaits `check_lease`, which may raise, between large steps. Raises StoreError, and RunLeaseLost.
+        Await `check_lease`, which may raise, between large steps. Raise StoreError, and RunLeaseLost.
         """
         items: list[RunItem] = []
         number, counts = 0, RunCounts()
@@ -219,10 +212,10 @@ class RunMembers:
     async def move(
         self, items: Sequence[RunItem], verb: RunVerb, now: datetime
     ) -> tuple[list[RunItem], StoreError | None]:
-        """Move the letters of these waiting members. Returns the members as they are then.
+        """Move the letters of these waiting members. Return the members as they are then.
 
-        If the store could not take some letters, they stay waiting, and the error is returned too. Raises
-        StoreUnavailable if it is not known what was moved (the letters know it), and RunLeaseLost.
+        Letters that the store could not take stay waiting, and the error is returned too. Raise StoreUnavailable if the
+        outcome is unknown (the letters know it), and RunLeaseLost.
         """
         done = list(items)
         todo = list(range(len(items)))
@@ -269,14 +262,14 @@ class RunMembers:
         return done, away or StoreUnavailable(f"{len(todo)} letters were changed by others {_TRIES} times in a row")
 
     async def are_idle(self, items: Sequence[RunItem], now: datetime) -> list[bool]:
-        """For each of these members whether its letter is not being run."""
+        """Return for each of these members whether its letter is idle."""
         letters = await self._current_letters(items)
         return [not isinstance(letter, DeadLetter) or not is_busy(letter, now) for letter in letters]
 
     # --- what the letters know
 
     async def recognise_moved(self, items: Sequence[RunItem]) -> list[RunItem]:
-        """These waiting members, those marked as moved that a process moved before it died."""
+        """Return these waiting members; those that a crashed process moved are marked as moved."""
         letters = await self._current_letters(items)
         return [
             replace(item, state=ItemState.MOVED, why=None) if self._is_marked(letter) else item
@@ -284,7 +277,7 @@ class RunMembers:
         ]
 
     async def find_outcomes(self, items: Sequence[RunItem]) -> list[RunItem]:
-        """These moved members with what has become of their letters up to now."""
+        """Return these moved members with the present outcomes of their letters."""
         letters = await self._current_letters(items)
         return [
             item if isinstance(letter, StoreError) else replace(item, outcome=self._outcome(letter, item.outcome))
@@ -292,9 +285,9 @@ class RunMembers:
         ]
 
     async def pages_for_display(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
-        """These pages, with the members marked that were moved by a process that died.
+        """Return these pages; members that a crashed process moved are marked as moved.
 
-        Only of a run that was stopped after that: while it is active, the next process to take it does this.
+        This is for stopped runs: of an active run, the next process to take it marks the members.
         """
         pages = await self.store.read_pages(run, numbers)
         if run.lease is None or run.state in ACTIVE:
@@ -312,7 +305,7 @@ class RunMembers:
         return pages
 
     async def with_current_counts(self, run: BulkRun) -> BulkRun:
-        """The run with counts as they are now, also while a process works on it."""
+        """Return the run with its present counts, also while a process works on it."""
         if run.plan is None or run.state is RunState.DONE:
             return run
         if run.lease is not None:
@@ -327,7 +320,7 @@ class RunMembers:
         return run
 
     async def _current_letters(self, items: Sequence[RunItem]) -> list[Result[DeadLetter]]:
-        """The letters of the members as they are now; one that was replaced comes from the history."""
+        """Return the present letters of the members; one that was replaced comes from the history."""
         found: list[Result[DeadLetter]] = list(await self.store.letters.get([item.key for item in items]))
         replaced = [
             place
@@ -344,7 +337,7 @@ class RunMembers:
         return found
 
     async def _finished_runs(self, letters: Sequence[Result[DeadLetter]]) -> frozenset[str]:
-        """The runs that letters with many marks may forget. Raises RunLeaseLost if this run is over itself.
+        """Return the runs that letters with many marks may forget. Raise RunLeaseLost if this run is over itself.
 
         Call it after the letters were read: they cannot have forgotten a run that is not over now. Otherwise a process
         that was suspended for long could take a letter that has forgotten the run for one that was never moved.
@@ -361,7 +354,7 @@ class RunMembers:
         return frozenset(run.run_id for run in others if isinstance(run, BulkRun) and run.is_over)
 
     def _outcome(self, letter: DeadLetter | None, known: ItemOutcome | None) -> ItemOutcome | None:
-        """The outcome that the letter notes, or the `known` one where it does not note any more."""
+        """Return the outcome that the letter notes, or the `known` one where it does not note any more."""
         if letter is None:
             return known or ItemOutcome.CLOSED
         return outcome_for(letter, self.run_id) or known
@@ -370,7 +363,7 @@ class RunMembers:
         return isinstance(letter, DeadLetter) and self.run_id in letter.runs
 
     def _final_state(self, item: RunItem, letter: Result[DeadLetter]) -> RunItem | None:
-        """The member if its letter cannot be moved, or was moved before; None if it is to be moved."""
+        """Return the member if its letter cannot be moved, or was moved before; None if it is to be moved."""
         if isinstance(letter, StoreError):
             return _refuse(item, letter)
         if self._is_marked(letter):

@@ -1,4 +1,4 @@
-"""One bulk run: how far it is, what failed again and why, what to do next, and in the end the proof."""
+"""Pages of bulk runs: the list, and one run with its progress, the causes of new failures, and the next fix."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mahavishnu.bulk.rules import (
     waves_of,
 )
 from mahavishnu.bulk.run import ACTIVE, ENDED, BulkRun, RunItem, RunState
-from mahavishnu.bulk.selection import STOP_PERCENT, Fix, read_pace
+from mahavishnu.bulk.selection import STOP_PERCENT, Fix, read_fix
 from mahavishnu.bulk.service import BulkRuns, RunItems
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, changes_of, patch_of, read_form
+from mahavishnu.console.forms import Form, changes_of, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
@@ -49,8 +49,15 @@ from mahavishnu.search.spelling import query_text
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.page import MOST_RUNS_READ
 
-# ----------------------------------------------------------------------------------------------------
-# Why letters failed again: their last failures, told by cause, and compared with their first ones.
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
+FormFields = Annotated[Form, Depends(read_form)]
+MOST_READ = 1000  # members that are read for the waves
+MOST_FAILED = 200  # letters whose failures are compared
+MOST_LISTED = 25
+MOST_GROUPS = 3
+MOST_ENTRIES = 30
+Part = Literal["failed_again", "succeeded", "closed", "moved", "waiting", "refused", "gone"]
+router = Router(tag="run_page", documented=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,36 +82,6 @@ class Cause:
     @property
     def message(self) -> str:
         return self.sample.failures[-1].message
-
-
-def causes_of(letters: Iterable[DeadLetter]) -> Sequence[Cause]:
-    """The causes, those with most letters first. Letters without a failure have none."""
-    by_cause: dict[str, list[DeadLetter]] = {}
-    for letter in letters:
-        if letter.failures:
-            by_cause.setdefault(fingerprint_of(letter.failures[-1]), []).append(letter)
-    causes = [_cause(name, each) for name, each in by_cause.items()]
-    return sorted(causes, key=lambda cause: len(cause.letters), reverse=True)
-
-
-def _cause(name: str, letters: Sequence[DeadLetter]) -> Cause:
-    own = split_traceback(letters[0].failures[-1].traceback or "", is_own_code).own
-    dates = [letter.due_at for letter in letters if letter.is_open and letter.due_at is not None]
-    first = sum(len(each.failures) > 1 and fingerprint_of(each.failures[0]) == name for each in letters)
-    return Cause(letters, own[0] if own else None, first, len(dates), min(dates, default=None))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
-FormFields = Annotated[Form, Depends(read_form)]
-MOST_READ = 1000  # members that are read for the waves
-MOST_FAILED = 200  # letters whose failures are compared
-MOST_LISTED = 25
-MOST_GROUPS = 3
-MOST_ENTRIES = 30
-Part = Literal["failed_again", "succeeded", "closed", "moved", "waiting", "refused", "gone"]
-router = Router(tag="run_page", documented=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +110,7 @@ class RunView:
 
     @property
     def name(self) -> str:
-        """What the run does, as its headline says it."""
+        """The action of the run, as its headline says it."""
         verb = self.run.verb
         if self.run.patch is not None and verb == "redrive":
             return "Edit and redrive"
@@ -156,7 +133,7 @@ class RunView:
 
     @property
     def changes(self) -> Sequence[tuple[str, Any]]:
-        """What its patch sets in each task."""
+        """The values that its patch sets in each task."""
         patch = self.run.patch.value if self.run.patch is not None else None
         return [*changes_of(patch)] if isinstance(patch, dict) else []
 
@@ -198,7 +175,7 @@ class RunView:
 
 
 class RunPageQuery(RunItemQuery):
-    """Which of its letters are listed."""
+    """The filter of the listed letters."""
 
     part: Part | None = None
 
@@ -207,7 +184,7 @@ class RunPageQuery(RunItemQuery):
 async def run_page(
     request: Request, dlq: PageQueue, actor: Viewer, run_id: str, params: Annotated[RunPageQuery, Query()]
 ) -> Response:
-    """How it stands, and what to do next."""
+    """Show a run: its state, and what to do next."""
     return await _show(request, dlq, await dlq.service(BulkRuns).get(decode_id(run_id)), params)
 
 
@@ -250,9 +227,7 @@ async def _fix(request: Request, dlq: LetterQueue, run: BulkRun, by: str, form: 
         if form.text("scope") not in (*FixScope,):
             raise InvalidInput(f"another fix is for one of {', '.join(FixScope)}, not {form.text('scope')!r:.80}")
         scope = FixScope(form.text("scope"))
-        patch, (ramp, stop, pace) = patch_of(rows), read_pace(form)
-        options: dict[str, Any] = {"ramp": ramp, "stop_percent": stop, "max_per_second": pace}
-        options |= {"patch": patch or None, "create": written.create}
+        options = read_fix(form)
         query = fix_query(run, scope)
         if form.text("act") == "preview":
             preview = await dlq.service(BulkRuns).preview("redrive", query, **options)
@@ -305,12 +280,6 @@ async def _show(
     return await show(request, "run.html", view, status=status)
 
 
-def _usual_fix(run: BulkRun) -> Fix:
-    """The form as it is shown first: with the waves and the stop rule of the run."""
-    stop = STOP_PERCENT if run.stop_percent is None else run.stop_percent
-    return Fix(ramp=", ".join(map(str, run.ramp[:2])) or "1, 5", stop_percent=f"{stop:g}")
-
-
 async def _waves(dlq: LetterQueue, run: BulkRun) -> Sequence[Wave]:
     needed = members_needed(run, MOST_READ)
     first = (await dlq.service(BulkRuns).items(run.run_id, limit=needed)).items if needed else ()
@@ -337,7 +306,7 @@ async def _read_members(
 
 
 def _first_part(run: BulkRun) -> Part:
-    """What somebody wants to see first."""
+    """Return the list that is shown first."""
     if not run.awaits_outcomes:
         return "moved" if run.counts.moved or not run.counts.refused else "refused"
     if run.counts.failed_again:
@@ -352,8 +321,21 @@ def _number(text: str) -> float:
         raise InvalidInput(f"{text!r:.80} is no number of percent") from None
 
 
-# ----------------------------------------------------------------------------------------------------
-# The list of bulk runs.
+def causes_of(letters: Iterable[DeadLetter]) -> Sequence[Cause]:
+    """Return the causes, largest first. Letters without a failure have none."""
+    by_cause: dict[str, list[DeadLetter]] = {}
+    for letter in letters:
+        if letter.failures:
+            by_cause.setdefault(fingerprint_of(letter.failures[-1]), []).append(letter)
+    causes = [_cause(name, each) for name, each in by_cause.items()]
+    return sorted(causes, key=lambda cause: len(cause.letters), reverse=True)
+
+
+def _cause(name: str, letters: Sequence[DeadLetter]) -> Cause:
+    own = split_traceback(letters[0].failures[-1].traceback or "", is_own_code).own
+    dates = [letter.due_at for letter in letters if letter.is_open and letter.due_at is not None]
+    first = sum(len(each.failures) > 1 and fingerprint_of(each.failures[0]) == name for each in letters)
+    return Cause(letters, own[0] if own else None, first, len(dates), min(dates, default=None))
 
 
 def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
@@ -374,14 +356,14 @@ class RunsView:
 
     @property
     def next(self) -> str:
-        """Where the next page is."""
+        """The address of the next page."""
         given = {"state": self.params.state, "limit": self.params.limit, "cursor": self.page.next}
         return f"runs?{urlencode({name: value for name, value in given.items() if value is not None})}"
 
 
 @router.get("/runs")
 async def runs_page(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
-    """Bulk runs, newest first."""
+    """Show bulk runs, newest first."""
     chosen = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> RunsView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mahavishnu.bulk.members import find_members, member_query, refusal_reason
@@ -22,12 +22,12 @@ _SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class RunPreview:
-    """What a run would do now: how many letters match, how many it could move, and why not the others.
+    """A preview of a run: how many letters match, how many it could move, and why not the others.
 
-    `samples` are some letters that it could move, and `changes` is what a patch would do to the task of each of them.
+    `samples` are some letters that it could move, and `changes` is what a patch would do to their tasks.
     `unknown_paths` are the places of the patch that none of the letters has, as JSON pointers. `refused` says why the
-    run would not be started: it may make such places only if that is said.
-    `ramp` are the sizes of the first waves; empty: all at once.
+    run would not be started: it may make such places only with `create`. `ramp` are the sizes of the first waves;
+    empty: all at once.
     """
 
     matched: int
@@ -42,19 +42,20 @@ class RunPreview:
 
 @dataclass(frozen=True, slots=True)
 class SampleChange:
-    """What the patch of a run would change in the task of one letter."""
+    """The changes of a patch in the task of one letter."""
 
     key: str
     diff: list[Difference]
 
 
 async def preview_run(context: QueueContext, run: BulkRun, *, create: bool) -> RunPreview:
-    """What the run would do. Raises StoreUnavailable unless every matching letter can be seen."""
+    """Return what the run would do. Raise StoreUnavailable unless every matching letter can be seen."""
     preview = _Preview(context, run)
     async for found, corrupt in find_members(context.letters, preview.query, run.created_at):
         preview.matched += len(found) + len(corrupt)
         preview.ineligible.update(str(problem) for problem in corrupt)
-        await preview.read(found)
+        for letter in found:
+            await preview.read_one(letter)
         if found and preview.matched >= READ and preview.verb.depends_on_state_only:
             await preview.count(found[0])
             break
@@ -80,7 +81,7 @@ async def preview_run(context: QueueContext, run: BulkRun, *, create: bool) -> R
 async def refuse_unknown_places(context: QueueContext, run: BulkRun) -> None:
     """Raise InvalidInput if none of the letters that the run could move has some place of its patch.
 
-    Letters are read until each place was seen. Raises StoreUnavailable unless every matching letter can be seen.
+    Read letters until each place was seen. Raise StoreUnavailable unless every matching letter can be seen.
     """
     preview, eligible = _Preview(context, run), 0
     async for found, _ in find_members(context.letters, preview.query, run.created_at):
@@ -105,13 +106,8 @@ class _Preview:
         self._letters, self._clock, self._sees_payloads = context.letters, context.clock, context.sees_payloads
         self._run = run
 
-    async def read(self, found: Iterable[DeadLetter]) -> None:
-        """Try the verb on each of these letters."""
-        for letter in found:
-            await self.read_one(letter)
-
     async def read_one(self, letter: DeadLetter) -> bool:
-        """Try the verb on this letter. Returns whether it can be moved."""
+        """Try the verb on this letter. Return whether it can be moved."""
         after = await self._try(letter)
         if isinstance(after, DeadLetter) and self._run.patch is not None:
             why = await self.verb.objection(after)
@@ -138,7 +134,7 @@ class _Preview:
     async def count(self, example: DeadLetter) -> None:
         """Try the verb on one letter of each state, and count the letters in these states.
 
-        `example` stands in for all letters. Unreadable records are counted by the state that they were written with.
+        `example` stands in for all letters. Unreadable records count by the state that they were written with.
         """
         chosen = member_query(self.query, self._run.created_at)
         tally = await self._letters.tally(chosen, ["status", "resolution_status"])
@@ -167,7 +163,7 @@ class _Preview:
         self.samples += [letter for letter in page.items if isinstance(await self._try(letter), DeadLetter)]
 
     async def _try(self, letter: DeadLetter) -> DeadLetter | str:
-        """The letter after its move, or why it cannot be moved."""
+        """Return the letter after its move, or why it cannot be moved."""
         try:
             return await self.verb.change_unhurried(letter, self._clock.now())
         except MahavishnuError as problem:

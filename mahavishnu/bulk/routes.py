@@ -33,8 +33,6 @@ from mahavishnu.search.requests import as_query
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
 router = Router(tag="runs", prefix="/runs")
-
-
 Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
 Percent = Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)]
 
@@ -59,6 +57,11 @@ class NewRun(RequestModel):
     reason: Text | None = None
     by: Name | None = None
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the run."""
+        return self.model_dump(exclude={"verb", "filter", "reason", "by"})
+
 
 class RunAction(RequestModel):
     """Why a run is paused, resumed or cancelled."""
@@ -68,7 +71,7 @@ class RunAction(RequestModel):
 
 
 class ResumeRequest(RunAction):
-    """How a run goes on: with the stop rule that it has, another one, or none (null)."""
+    """Continuing a run: with its own stop rule, another one, or none (null)."""
 
     stop_percent: Percent | None = None
 
@@ -90,14 +93,14 @@ class RunItem(ResponseModel):
 
 
 class SampleChange(ResponseModel):
-    """What the patch of a run would change in the task of one letter."""
+    """The changes of a patch in the task of one letter."""
 
     key: str
     diff: list[Difference]
 
 
 class RunPreview(ResponseModel):
-    """What a run would do."""
+    """The preview of a run."""
 
     matched: int
     eligible: int
@@ -109,13 +112,13 @@ class RunPreview(ResponseModel):
 
 
 class RunQuery(NamespacePageQuery):
-    """Which runs."""
+    """Filters of runs."""
 
     state: Literal["planning", "running", "paused", "halted", "cancelled", "done"] | None = None
 
 
 class RunItemQuery(NamespacePageQuery):
-    """Which members of a run."""
+    """Filters of a run's members."""
 
     state: Literal["waiting", "moved", "refused", "gone"] | None = None
     outcome: Literal["succeeded", "failed_again", "closed"] | None = None
@@ -124,37 +127,18 @@ class RunItemQuery(NamespacePageQuery):
 
 @router.post("/preview", response_model=RunPreview, summary="What a run would do")
 async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
-    """Which letters are meant, how many of them cannot be moved and why, and in which waves. Nothing is changed."""
+    """Return the letters of a run, how many of them cannot be moved and why, and its waves. Nothing is changed."""
     seen = await dlq.service(BulkRuns).preview(
-        body.verb,
-        as_query(body.filter, dlq.context.clock.now()),
-        ramp=body.ramp,
-        max_per_second=body.max_per_second,
-        stop_percent=body.stop_percent,
-        patch=body.patch,
-        create=body.create,
-        redrive=body.redrive,
-        everything=body.everything,
+        body.verb, as_query(body.filter, dlq.context.clock.now()), **body.options
     )
     return json_response({**to_json(seen), "samples": [letter_json(letter) for letter in seen.samples]})
 
 
 @router.post("", status_code=202, response_model=Run, summary="Begin a run")
 async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> Response:
-    """It is carried out by the workers, whatever becomes of this server; look at it under its Location."""
-    run = await dlq.service(BulkRuns).start(
-        body.verb,
-        as_query(body.filter, dlq.context.clock.now()),
-        by=acting_name(actor, body.by),
-        reason=body.reason,
-        ramp=body.ramp,
-        max_per_second=body.max_per_second,
-        stop_percent=body.stop_percent,
-        patch=body.patch,
-        create=body.create,
-        redrive=body.redrive,
-        everything=body.everything,
-    )
+    """Start a run. The workers carry it out, even if this server stops; its Location shows the progress."""
+    query, by = as_query(body.filter, dlq.context.clock.now()), acting_name(actor, body.by)
+    run = await dlq.service(BulkRuns).start(body.verb, query, by=by, reason=body.reason, **body.options)
     shown, own = run_json(run), request.app.state.dlq.namespace
     there = "" if shown["namespace"] == own else f"?{urlencode({'namespace': shown['namespace']})}"
     return json_response(shown, 202, {"Location": f"{request.url.path.rstrip('/')}/{run.run_id}{there}"})
@@ -162,7 +146,7 @@ async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> 
 
 @router.get("", response_model=list[Run], summary="Runs, newest first", name="list")
 async def list_runs(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[RunQuery, Query()]) -> Response:
-    """A page of runs."""
+    """Return a page of runs."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.service(BulkRuns).list(params.state, limit=params.limit, after=params.cursor)
     return json_response([run_json(run) for run in page.items], 200, page_headers(request, page))
@@ -170,7 +154,7 @@ async def list_runs(request: Request, dlq: OwnQueue, actor: Viewer, params: Anno
 
 @router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")
 async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
-    """How it stands."""
+    """Return the present state of a run."""
     return json_response(run_json(await dlq.service(BulkRuns).get(run_id)))
 
 
@@ -178,7 +162,7 @@ async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
 async def items(
     request: Request, dlq: OwnQueue, actor: Viewer, run_id: str, params: Annotated[RunItemQuery, Query()]
 ) -> Response:
-    """Each letter that was meant when the run began, and what became of it."""
+    """Return each letter of the run, with its state and outcome."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.service(BulkRuns).items(
         run_id, state=params.state, outcome=params.outcome, limit=params.limit, after=params.cursor
@@ -189,7 +173,7 @@ async def items(
 
 @router.post("/{run_id}/pause", response_model=Run, responses=problem_responses(404, 409), summary="Pause a run")
 async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
-    """Nothing more is moved until it is resumed."""
+    """Pause the run: nothing more is moved until it is resumed."""
     body = body or RunAction()
     return json_response(
         run_json(await dlq.service(BulkRuns).pause(run_id, by=acting_name(actor, body.by), reason=body.reason))
@@ -198,7 +182,7 @@ async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None
 
 @router.post("/{run_id}/resume", response_model=Run, responses=problem_responses(404, 409), summary="Go on with a run")
 async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest | None = None) -> Response:
-    """Also with one that has halted; where its stop rule would halt it again at once, a 409 says which one to give."""
+    """Resume a paused or halted run. If its stop rule would halt it again at once, a 409 says which one to give."""
     body = body or ResumeRequest()
     stop: float | Unchanged | None = body.stop_percent if "stop_percent" in body.model_fields_set else UNCHANGED
     run = await dlq.service(BulkRuns).resume(
@@ -209,7 +193,7 @@ async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest |
 
 @router.post("/{run_id}/cancel", response_model=Run, responses=problem_responses(404, 409), summary="End a run")
 async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
-    """What it has moved stays moved; the others are left alone."""
+    """Cancel the run. Moved letters stay moved; the others are left alone."""
     body = body or RunAction()
     return json_response(
         run_json(await dlq.service(BulkRuns).cancel(run_id, by=acting_name(actor, body.by), reason=body.reason))
@@ -217,7 +201,7 @@ async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | Non
 
 
 def run_json(run: BulkRun) -> dict[str, Any]:
-    """A run as HTTP and the command line show it: without the lease of the worker that executes it."""
+    """Return a run as HTTP and the command line show it: without the lease of its worker."""
     shown: dict[str, Any] = to_json(run)
     shown.pop("lease", None)
     return {**shown, "namespace": run.namespace or DEFAULT_NAMESPACE}

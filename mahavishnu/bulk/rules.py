@@ -43,6 +43,8 @@ LONGEST_POLL_SECONDS = 60.0  # where the outcomes have not changed for long
 SLOWEST = 1 / 86_400  # letters in a second: one a day
 RAMP = (1, 5, 25)  # the waves of a run that has a stop rule and for which nobody gave a ramp
 GRACE_SECONDS = 60.0  # in which a worker takes over a letter whose lease has run out
+_OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
+_LATEST = (Sort("updated_at", descending=True),)
 
 
 # --- what is to be done now
@@ -78,7 +80,7 @@ NextStep: TypeAlias = "MoveSlice | WaitUntil | Halt | Finish"
 
 
 def next_step(run: BulkRun, now: datetime) -> NextStep:
-    """What a running run needs now, by its counts. Where `needs_outcomes` says so, outcomes have to be counted."""
+    """Return the next step of a running run, by its counts. Where `needs_outcomes` says so, count outcomes first."""
     counts = run.counts
     if why := stop_reason(run):
         return Halt(why)
@@ -95,34 +97,33 @@ def next_step(run: BulkRun, now: datetime) -> NextStep:
 
 
 def _next_poll(run: BulkRun, now: datetime) -> datetime:
-    """When to look for outcomes again: less often the longer they have not changed."""
+    """Return when to look for outcomes again: less often the longer they have not changed."""
     quiet = (now - run.quiet_since).total_seconds() if run.quiet_since else 0.0
     seconds = max(POLL_SECONDS, min(quiet / 20, LONGEST_POLL_SECONDS))
     return instant(now + timedelta(seconds=seconds))
 
 
 def needs_outcomes(run: BulkRun) -> bool:
-    """Whether `next_step` depends on what has become of the letters moved so far."""
-    return (
-        run.awaits_outcomes and run.counts.moved > 0 and (run.stop_percent is not None or must_wait_for_outcomes(run))
-    )
+    """Return whether `next_step` depends on the outcomes of the letters moved so far."""
+    has_moved = run.awaits_outcomes and run.counts.moved > 0
+    return has_moved and (run.stop_percent is not None or must_wait_for_outcomes(run))
 
 
 def must_wait_for_outcomes(run: BulkRun) -> bool:
-    """Whether nothing more may be moved until every letter that was moved so far has an outcome."""
+    """Return whether nothing more may be moved until every moved letter has an outcome."""
     if not run.awaits_outcomes:
         return False
     return not run.counts.waiting or run.counts.moved in accumulate(run.ramp)
 
 
 def wave_left(run: BulkRun) -> int:
-    """How many letters are still to be moved in the present wave."""
+    """Return how many letters are still to be moved in the present wave."""
     ends = (end for end in accumulate(run.ramp) if end > run.counts.moved)
     return next(ends, run.counts.moved + run.counts.waiting) - run.counts.moved
 
 
 def stop_reason(run: BulkRun) -> str | None:
-    """Why the stop rule halts the run; None if it does not."""
+    """Return why the stop rule halts the run; None if it does not."""
     counts, percent = run.counts, run.stop_percent
     if percent is None or not run.awaits_outcomes or not exceeds(counts, percent):
         return None
@@ -130,12 +131,12 @@ def stop_reason(run: BulkRun) -> str | None:
 
 
 def exceeds(counts: RunCounts, percent: float) -> bool:
-    """Whether more than so many percent of the moved letters failed again."""
+    """Return whether more than so many percent of the moved letters failed again."""
     return counts.failed_again * 100 > percent * counts.moved
 
 
 def percent_to_resume_with(counts: RunCounts) -> int:
-    """A `stop_percent` with which a run with these counts does not halt at once: the next multiple of ten.
+    """Return a `stop_percent` with which a run with these counts does not halt at once: the next multiple of ten.
 
     >>> percent_to_resume_with(RunCounts(moved=6, failed_again=2))
     40
@@ -146,7 +147,7 @@ def percent_to_resume_with(counts: RunCounts) -> int:
 
 
 def is_busy(letter: DeadLetter, now: datetime) -> bool:
-    """Whether a worker is running the letter. A letter whose lease ended more than `GRACE_SECONDS` ago is not busy."""
+    """Return whether a worker is running the letter, or lost its lease less than `GRACE_SECONDS` ago."""
     if letter.status is not DeadLetterStatus.RETRYING or letter.due_at is None:
         return False
     return now < add_time(letter.due_at, timedelta(seconds=GRACE_SECONDS))
@@ -156,7 +157,7 @@ def is_busy(letter: DeadLetter, now: datetime) -> bool:
 
 
 def choose_ramp(verb: str, ramp: Any, stop_percent: float | None) -> tuple[int, ...]:
-    """The sizes of the first waves: `ramp` if it is given, else `RAMP` where a stop rule applies. Raises InvalidInput.
+    """Return the sizes of the first waves: the given `ramp`, else `RAMP` under a stop rule. Raise InvalidInput.
 
     >>> choose_ramp("redrive", None, 20), choose_ramp("redrive", (), 20), choose_ramp("redrive", None, None)
     ((1, 5, 25), (), ())
@@ -170,7 +171,7 @@ def choose_ramp(verb: str, ramp: Any, stop_percent: float | None) -> tuple[int, 
 
 
 def validate_run(run: BulkRun) -> BulkRun:
-    """Return the run. Raises InvalidInput if its options are not valid."""
+    """Return the run. Raise InvalidInput if its options are not valid."""
     if not all(type(size) is int and size > 0 for size in run.ramp):
         raise InvalidInput(f"the waves of a ramp are whole numbers from 1, not {run.ramp!r:.80}")
     if run.max_per_second is not None and not (_is_number(run.max_per_second) and run.max_per_second >= SLOWEST):
@@ -185,9 +186,9 @@ def validate_run(run: BulkRun) -> BulkRun:
 
 
 def is_free(run: BulkRun, now: datetime, skew: timedelta, dropped: Collection[str] = ()) -> bool:
-    """Whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ.
+    """Return whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ.
 
-    Nobody works under leases with `dropped` tokens any more: they do not count.
+    Leases with `dropped` tokens do not count: no process works under them any more.
     """
     if run.state not in ACTIVE or run.due_at is None:
         return False
@@ -197,12 +198,12 @@ def is_free(run: BulkRun, now: datetime, skew: timedelta, dropped: Collection[st
 
 
 def with_lease(run: BulkRun, lease: RunLease, until: datetime, now: datetime) -> BulkRun:
-    """The run with this lease until then."""
+    """Return the run with this lease until then."""
     return _change(run, now, lease=lease, due_at=instant(until))
 
 
 def with_plan(run: BulkRun, plan: str, pages: int, counts: RunCounts, now: datetime) -> BulkRun:
-    """The run with its plan: it runs now, unless a person paused or cancelled it meanwhile."""
+    """Return the run with its plan: it runs now, unless a person paused or cancelled it meanwhile."""
     state = RunState.RUNNING if run.state is RunState.PLANNING else run.state
     return _change(run, now, state=state, plan=plan, pages=pages, counts=counts, at_page=0)
 
@@ -210,7 +211,7 @@ def with_plan(run: BulkRun, plan: str, pages: int, counts: RunCounts, now: datet
 def after_slice(
     run: BulkRun, counts: RunCounts, page: int, released: int, now: datetime, *, busy: bool = False
 ) -> BulkRun:
-    """The run after `released` letters of the page were moved; `busy`: some members of the page are still being run."""
+    """Return the run after `released` letters of the page were moved; `busy`: some members are still being run."""
     paced, at_page = run.paced_at, max(run.at_page, page)
     busy_pages = (*(number for number in run.busy_pages if number != page), *((page,) if busy else ()))
     counted = with_outcomes(run, counts, now)
@@ -225,7 +226,7 @@ def after_slice(
 
 
 def with_outcomes(run: BulkRun, counts: RunCounts, now: datetime) -> BulkRun:
-    """The run with these counts; `quiet_since` is when they changed last."""
+    """Return the run with these counts; `quiet_since` is when they changed last."""
     return run if counts == run.counts else replace(run, counts=counts, quiet_since=instant(now))
 
 
@@ -251,7 +252,7 @@ def finish(run: BulkRun, now: datetime) -> BulkRun:
 
 
 def pause(run: BulkRun, now: datetime) -> BulkRun:
-    """Pause the run. The process that works on it finishes its slice, then returns the lease. Raises IllegalRunMove."""
+    """Pause the run. The process that works on it finishes its slice, then returns the lease. Raise IllegalRunMove."""
     if run.state is RunState.PAUSED:
         return run
     if run.state not in ACTIVE:
@@ -260,9 +261,9 @@ def pause(run: BulkRun, now: datetime) -> BulkRun:
 
 
 def resume(run: BulkRun, now: datetime, stop_percent: float | Unchanged | None = UNCHANGED) -> BulkRun:
-    """Continue the run where it stopped, perhaps with another stop rule. A run's first stop rule brings the usual ramp.
+    """Continue the run where it stopped, perhaps with another stop rule. The first stop rule brings the usual ramp.
 
-    Raises IllegalRunMove for a run that is over, and for a halted run whose stop rule would halt it again at once.
+    Raise IllegalRunMove for a run that is over, and for a halted run whose stop rule would halt it again at once.
     """
     if run.state in ENDED:
         raise IllegalRunMove(run.run_id, "resume", run.state)
@@ -278,14 +279,12 @@ def resume(run: BulkRun, now: datetime, stop_percent: float | Unchanged | None =
         why = f"it would halt again at once: {why}; {rule}, or cancel it and start another one once the cause is fixed"
         raise IllegalRunMove(run.run_id, "resume", run.state, why)
     state = RunState.PLANNING if run.plan is None else RunState.RUNNING
-    due_at = (
-        run.due_at if run.lease and run.due_at else instant(now)
-    )  # the process that worked on it may not have stopped yet
+    due_at = run.due_at if run.lease and run.due_at else instant(now)  # its last process may not have stopped yet
     return _change(run, now, state=state, halted_because=None, due_at=due_at, quiet_since=instant(now))
 
 
 def cancel(run: BulkRun, now: datetime) -> BulkRun:
-    """End the run; letters that it moved stay moved. Raises IllegalRunMove for a run that is done."""
+    """End the run; letters that it moved stay moved. Raise IllegalRunMove for a run that is done."""
     if run.state is RunState.CANCELLED:
         return run
     if run.state is RunState.DONE:
@@ -308,15 +307,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-# ----------------------------------------------------------------------------------------------------
-# How far a bulk run is, wave by wave, and which letters the next attempt at a fix is for.
-
-_OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
-_LATEST = (Sort("updated_at", descending=True),)
+# --- waves, and the letters that another fix is for
 
 
 class WaveState(StrEnum):
-    """What becomes of a wave."""
+    """The state of a wave."""
 
     DONE = "done"
     RUNNING = "running"
@@ -327,7 +322,7 @@ class WaveState(StrEnum):
 
 
 class FixScope(StrEnum):
-    """Which letters of a run another fix is for. Letters that are closed are left alone."""
+    """The letters of a run that another fix is for. Closed letters are left alone."""
 
     FAILED = "failed"  #: those that failed again
     REST = "rest"  #: all others that the run's filter means
@@ -352,9 +347,9 @@ class Wave:
 
 
 def waves_of(run: BulkRun, first: Sequence[RunItem]) -> Sequence[Wave]:
-    """The waves of a run, the last one with all the others. `first` are its first members, in their order.
+    """Return the waves of a run, the last one with all the others. `first` are its first members, in their order.
 
-    Where `first` has not all that a wave has moved, that wave and the later ones are told as one.
+    Where `first` lacks members of a wave, that wave and the later ones become one.
     """
     if not run.counts.members:
         return ()
@@ -381,7 +376,7 @@ def waves_of(run: BulkRun, first: Sequence[RunItem]) -> Sequence[Wave]:
 
 
 def members_needed(run: BulkRun, most: int) -> int:
-    """How many of the first members `waves_of` needs, at most `most`."""
+    """Return how many of the first members `waves_of` needs, at most `most`."""
     return min(most, sum(run.ramp) + run.counts.refused + run.counts.gone)
 
 
@@ -416,12 +411,12 @@ def _state(run: RunState, touched: int, size: int, *, later: bool, awaited: bool
 
 
 def failed_again_query(run_id: str, limit: int = 500) -> Query:
-    """The letters that failed again after the run, those first that changed last."""
+    """Return the query for letters that failed again after the run, recently changed first."""
     return Query((Is("run_outcomes", marks_for(run_id, ItemOutcome.FAILED_AGAIN)),), _LATEST, limit)
 
 
 def fix_query(run: BulkRun, scope: FixScope) -> Query:
-    """The open letters that another fix is for. Letters that are newer than the run are not meant."""
+    """Return the query for the open letters that another fix is for, without letters newer than the run."""
     failed = failed_again_query(run.run_id).where[0]
     meant = query_from_json(run.query.value).where
     older = Between("created_at", at_most=run.created_at)
@@ -437,7 +432,7 @@ def fix_query(run: BulkRun, scope: FixScope) -> Query:
 
 
 def named_groups(query: Query) -> list[str]:
-    """The groups that a query names, also within alternatives; not those that it leaves out.
+    """Return the groups that a query names, also within alternatives; not those that it excludes.
 
     >>> named_groups(Query((Not(AnyOf((Not(Is("fingerprint", ("v1:a",))), Is("fingerprint", ("v1:b",))))),)))
     ['v1:a']

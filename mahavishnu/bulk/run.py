@@ -20,7 +20,7 @@ AWAITED = frozenset({"redrive"})  # verbs after which a letter is run, so that t
 
 
 class RunState(StrEnum):
-    """What becomes of the run."""
+    """The state of a run."""
 
     PLANNING = "planning"  #: its members are being written down
     RUNNING = "running"
@@ -35,7 +35,7 @@ ENDED: Final = (RunState.CANCELLED, RunState.DONE)  # for ever
 
 
 class ItemState(StrEnum):
-    """What the run did to one of its members."""
+    """The state of a member of a run."""
 
     WAITING = "waiting"  #: nothing yet; `why` is set if it was being run when the run tried to move it
     MOVED = "moved"
@@ -55,12 +55,12 @@ class RunItem:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the run has not tried to move it yet."""
+        """True if the run has not tried to move it yet."""
         return self.state is ItemState.WAITING and self.why is None
 
     @property
     def is_busy(self) -> bool:
-        """Whether it was being run when the run tried to move it, so that it is tried again."""
+        """True if it was being run when the run tried to move it, so that it is tried again."""
         return self.state is ItemState.WAITING and self.why is not None
 
 
@@ -81,7 +81,7 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """How many members a run has, and what became of them. Outcomes are counted for moved letters only."""
+    """The numbers of a run's members. Outcomes are counted for moved letters only."""
 
     members: int = 0
     moved: int = 0
@@ -102,13 +102,13 @@ class RunCounts:
         return max(0, self.moved - self.succeeded - self.failed_again - self.closed)
 
     def plus(self, other: RunCounts) -> RunCounts:
-        """The sums of both."""
+        """Return the sums of both."""
         return RunCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """Who works on the run, until its `due_at`. `left`: the owner stopped without recording how far the run is."""
+    """The lease of a run until its `due_at`. `left`: the owner stopped without recording the progress."""
 
     owner: str
     token: str
@@ -119,11 +119,11 @@ class RunLease:
 class BulkRun:
     """One bulk run, as it is stored. The functions of `bulk_rules` make its next state.
 
-    `ramp` are the sizes of the first waves; after them come all the others. `max_per_second` is the most that are moved
-    in a second, `stop_percent` how many of the moved letters may fail again. `at_page` is the first page that may have
-    fresh members, `busy_pages` are the pages with busy members, the next one first. `paced_at` is when the next slice
-    may be moved, `quiet_since` when the counts changed last. While the run has a lease, its stored counts may lag.
-    Its letters are of one namespace, whose apps work on it; None is the one called `default`.
+    `ramp` are the sizes of the first waves; after them come all the others. `max_per_second` limits the moves,
+    `stop_percent` the share of moved letters that may fail again. `at_page` is the first page that may have fresh
+    members, `busy_pages` are the pages with busy members, the next one first. `paced_at` is when the next slice may be
+    moved, `quiet_since` when the counts changed last. While the run has a lease, its stored counts may lag. Its letters
+    are of one namespace, whose apps work on it; None is the one called `default`.
     """
 
     run_id: str
@@ -159,17 +159,17 @@ class BulkRun:
 
     @property
     def awaits_outcomes(self) -> bool:
-        """Whether the run waits for what becomes of the letters that it moved."""
+        """True if the run waits for the outcomes of the letters that it moved."""
         return self.verb in AWAITED
 
     @property
     def is_over(self) -> bool:
-        """Whether the run is done or cancelled, and nobody holds its lease: nobody will ask letters about it again."""
+        """True once the run is done or cancelled without a lease: it asks letters for nothing more."""
         return self.state in ENDED and self.lease is None
 
 
 def count_items(items: Iterable[RunItem]) -> RunCounts:
-    """The counts of a run with these members."""
+    """Return the counts of a run with these members."""
     states: Counter[ItemState] = Counter()
     outcomes: Counter[ItemOutcome | None] = Counter()
     for item in items:
@@ -187,7 +187,7 @@ def count_items(items: Iterable[RunItem]) -> RunCounts:
 
 
 def summary(run: BulkRun) -> str:
-    """The counts of a run in words.
+    """Return the counts of a run in words.
 
     >>> from dataclasses import replace
     >>> now, counts = datetime(2026, 1, 1), RunCounts(members=120, moved=119, refused=1, succeeded=117, failed_again=2)
@@ -203,12 +203,12 @@ def summary(run: BulkRun) -> str:
 
 
 def page_key(run_id: str, plan: str, number: int) -> str:
-    """The key of a page. Keys sort in the order of the pages."""
+    """Return the key of a page. Keys sort in the order of the pages."""
     return f"{run_id}/{plan}/{number:06}"
 
 
 def split_into_pages(run_id: str, plan: str, first: int, items: Sequence[RunItem]) -> list[RunPage]:
-    """The items as pages, numbered from `first`."""
+    """Return the items as pages, numbered from `first`."""
     starts = range(0, len(items), PAGE)
     return [
         RunPage(run_id, plan, first + number, tuple(items[start : start + PAGE])) for number, start in enumerate(starts)
@@ -219,13 +219,13 @@ def split_into_pages(run_id: str, plan: str, first: int, items: Sequence[RunItem
 
 
 def marks_for(run_id: str, outcome: ItemOutcome | None) -> tuple[str, ...]:
-    """Every mark that stands for this outcome of a run."""
+    """Return every mark that stands for this outcome of a run."""
     before = (f"{_FAILED_BEFORE} {run_id}",) if outcome is ItemOutcome.FAILED_AGAIN else ()
     return (outcome_mark(run_id, outcome), *before)
 
 
 def outcome_for(letter: DeadLetter, run_id: str) -> ItemOutcome | None:
-    """What became of a letter that the run has redriven; None while that is open."""
+    """Return the outcome of a letter that the run has redriven; None while that is open."""
     known = next((mark for mark in letter.run_outcomes if mark.partition(" ")[2] == run_id), _OPEN).partition(" ")[0]
     if known == _FAILED_BEFORE:
         return ItemOutcome.FAILED_AGAIN

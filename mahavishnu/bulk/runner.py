@@ -41,6 +41,8 @@ STOP_RULE, HALT_ON_ERROR, RUNNER = "stop_rule", "halt_on_error", "runner"
 _SLICES = 50  # before other runs have their turn
 _PAUSE = 3.0  # outcomes are not counted again for this many times as long as counting them took
 _TRIES = 20
+log = logging.getLogger(__name__)
+_AT_ONCE = 100  # runs taken in one round
 
 
 class RunStopped(Exception):
@@ -48,7 +50,7 @@ class RunStopped(Exception):
 
 
 def lease_time(context: QueueContext) -> timedelta:
-    """For how long a process takes a run."""
+    """Return for how long a process takes a run."""
     return timedelta(seconds=min(LEASE_SECONDS, context.limits.lease_seconds))
 
 
@@ -61,10 +63,10 @@ def announce_run(context: QueueContext, run: BulkRun, name: EventName = EventNam
 
 
 class RunExecutor:
-    """Works on one run while it holds the lease that `run` has."""
+    """The work on one run under its lease."""
 
     def __init__(self, context: QueueContext, store: RunStore, run: BulkRun, *, recovering: bool) -> None:
-        """`recovering`: the process that worked on the run before did not record how far it came."""
+        """`recovering`: the process that worked on the run before did not record its progress."""
         assert run.lease is not None
         self.run = run  # with the progress that is known here; the stored run may be behind
         self.lease: RunLease = run.lease
@@ -79,9 +81,9 @@ class RunExecutor:
         self._page: RunPage | None = None
 
     async def execute(self) -> bool:
-        """Work until the run has to wait or is over, for `_SLICES` at most. Returns whether it did anything.
+        """Work until the run has to wait or is over, for `_SLICES` at most. Return whether anything was done.
 
-        Raises RunLeaseLost, StoreError.
+        Raise RunLeaseLost, StoreError.
         """
         try:
             if self.run.plan is None:
@@ -106,7 +108,7 @@ class RunExecutor:
         return self._did
 
     async def _step(self) -> bool:
-        """Do what the run needs now. Returns whether its lease is returned."""
+        """Do what the run needs now. Return whether its lease is returned."""
         waits = bulk_rules.must_wait_for_outcomes(self.run)
         # Letters that were moved just now have no outcomes yet. Counting many may take as long as moving a slice:
         # then it is not done before each slice.
@@ -138,13 +140,13 @@ class RunExecutor:
     async def halt(self, why: str, *, exact: bool = True) -> None:
         """Halt the run until a person resumes it. Unless `exact`, the counts may be behind."""
 
-        def halt_run(run: BulkRun, now: datetime) -> BulkRun:
+        def halt(run: BulkRun, now: datetime) -> BulkRun:
             after = bulk_rules.halt(run, why, now) if run.state in ACTIVE else run
             return after if exact else replace(after, lease=replace(self.lease, left=True))
 
         async with self._audit("run.halt", STOP_RULE if exact else HALT_ON_ERROR, why) as record:
             record.add(**asdict(self.run.counts))
-            await self._write(halt_run, ACTIVE if exact else tuple(RunState))
+            await self._write(halt, ACTIVE if exact else tuple(RunState))
             if self.run.state is not RunState.HALTED:
                 record.refuse(f"it was {self.run.state} before that")
         self._did = True
@@ -175,8 +177,7 @@ class RunExecutor:
         plan = self.lease.token
         pages, counts = await self._members.plan(self.run, plan, self._check_lease)
         await self._write(
-            lambda run, now: bulk_rules.with_plan(run, plan, pages, counts, now),
-            (RunState.PLANNING, RunState.PAUSED),
+            lambda run, now: bulk_rules.with_plan(run, plan, pages, counts, now), (RunState.PLANNING, RunState.PAUSED)
         )
         with suppress(StoreError):
             await self._store.remove_other_plans(self.run.run_id, plan)
@@ -185,7 +186,7 @@ class RunExecutor:
     # --- moving
 
     async def _move_slice(self, most: int, now: datetime) -> bool:
-        """Move so many of the next members at most. Returns whether letters were moved."""
+        """Move so many of the next members at most. Return whether letters were moved."""
         page, places = await self._next_members(now)
         chosen = [page.items[place] for place in places[:most]]
         done, away = await self._members.move(chosen, self._verb, now)
@@ -199,7 +200,7 @@ class RunExecutor:
         return after.moved > 0
 
     async def _next_members(self, now: datetime) -> tuple[RunPage, list[int]]:
-        """A page, and the members to be moved next in it: fresh ones first, then those that are not busy any more."""
+        """Return a page and its next members to move: fresh ones first, then those that are not busy any more."""
         while self.run.at_page < self.run.pages:
             page = await self._read(self.run.at_page)
             if places := [place for place, item in enumerate(page.items) if item.is_fresh]:
@@ -276,7 +277,7 @@ class RunExecutor:
         self._recovering = False
 
     async def _pages_so_far(self) -> AsyncIterator[RunPage]:
-        """The pages up to the present one. Checks the lease between them."""
+        """Yield the pages up to the present one. Check the lease between them."""
         numbers = range(min(self.run.at_page + 1, self.run.pages))
         for start in range(0, len(numbers), READ):
             if start:
@@ -287,13 +288,13 @@ class RunExecutor:
     # --- the lease
 
     async def _check_lease(self) -> None:
-        """Read what others changed, unless the run was written just now, and extend the lease at half its time.
+        """Read external changes, unless the run was written just now, and extend the lease at half its time.
 
-        Raises RunLeaseLost, RunStopped.
+        Raise RunLeaseLost, RunStopped.
         """
         while True:  # a loop of its own: the run is only read if it may have been changed, and only written when due
             if not self._fresh:
-                await self._refresh()
+                self._take_over(await get_one(self._store.runs, self.run.run_id))
             self._fresh = False
             if self.run.state not in ACTIVE:
                 raise RunStopped
@@ -305,23 +306,12 @@ class RunExecutor:
                 self.run = written
                 return
 
-    async def _refresh(self) -> None:
-        self._take_over(await get_one(self._store.runs, self.run.run_id))
-
     def _take_over(self, stored: BulkRun | None) -> None:
         """Take over what people changed in the stored run, and keep the progress that is known here."""
         if stored is None or stored.lease is None or stored.lease.token != self.lease.token:
             raise RunLeaseLost
-        known = self.run
-        self.run = replace(
-            stored,
-            counts=known.counts,
-            at_page=known.at_page,
-            busy_pages=known.busy_pages,
-            step=known.step,
-            paced_at=known.paced_at,
-            quiet_since=known.quiet_since,
-        )
+        progress = ("counts", "at_page", "busy_pages", "step", "paced_at", "quiet_since")
+        self.run = replace(stored, **{name: getattr(self.run, name) for name in progress})
 
     async def _return_lease(self, until: datetime) -> None:
         await self._write(lambda run, now: bulk_rules.return_lease(run, until, now))
@@ -331,27 +321,20 @@ class RunExecutor:
     ) -> None:
         """Write a change. If a person was quicker, and the run is not in these states now, only return the lease."""
 
-        def apply(stored: BulkRun | None) -> BulkRun:
+        def change_stored(stored: BulkRun | None) -> BulkRun:
             if stored is not self.run:
                 self._take_over(stored)
             now = self._clock.now()
             return change(self.run, now) if self.run.state in states else bulk_rules.return_lease(self.run, now, now)
 
         runs, key = self._store.runs, self.run.run_id
-        _, written = await write_with_retry(runs, key, apply, what="bulk run", known=self.run, tries=_TRIES)
+        _, written = await write_with_retry(runs, key, change_stored, what="bulk run", known=self.run, tries=_TRIES)
         if written is not None:
             self.run, self._fresh = written, True
 
 
-# ----------------------------------------------------------------------------------------------------
-# Takes the bulk runs that are due, one after the other, and works on each.
-
-log = logging.getLogger(__name__)
-_AT_ONCE = 100  # runs taken in one round
-
-
 class Runner:
-    """Works on every run that is due, in this process."""
+    """The work of this process on every run that is due."""
 
     def __init__(self, context: QueueContext, store: RunStore) -> None:
         self.next_due: datetime | None = None  # when the soonest run is due again
@@ -359,9 +342,9 @@ class Runner:
         self._dropped: set[str] = set()  # tokens of leases that this runner could not return: nobody works under them
 
     async def advance(self) -> bool:
-        """Work on every run that is due until it has to wait. Returns whether anything was done.
+        """Work on every run that is due until it has to wait. Return whether anything was done.
 
-        Raises StoreError; what was done until then stays done, and the next call goes on.
+        Raise StoreError; the work until then stays done, and the next call goes on.
         """
         self.next_due = None  # it has come; if this call fails, the next one has time
         page = await self._store.runs.find(Query((Is("state", ACTIVE),), (Sort("due_at"),), _AT_ONCE))
@@ -392,13 +375,13 @@ class Runner:
         """Take the lease of a run that was found free. None if it is not free any more."""
         lease = RunLease(self._context.owner, new_token())
 
-        def take_run(current: BulkRun | None) -> BulkRun | None:
+        def take(current: BulkRun | None) -> BulkRun | None:
             whole, now = lease_time(self._context), self._clock.now()
             if current is None or (current is not run and not bulk_rules.is_free(current, now, skew, self._dropped)):
                 return None  # it was changed since, or `find` lags
             return bulk_rules.with_lease(current, lease, now + whole, now)
 
-        before, written = await write_with_retry(self._store.runs, run.run_id, take_run, what="bulk run", known=run)
+        before, written = await write_with_retry(self._store.runs, run.run_id, take, what="bulk run", known=run)
         if before is None or written is None:
             return None
         if before.lease is not None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import Form, patch_of, read_form
 from mahavishnu.console.frame import Said
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
@@ -61,12 +61,12 @@ class SelectionView:
 
     @property
     def name(self) -> str:
-        """What the verb is called."""
+        """The name of the verb."""
         return NAMES[self.params.verb][0]
 
     @property
     def meaning(self) -> str:
-        """What becomes of the letters."""
+        """The effect on the letters."""
         return NAMES[self.params.verb][1]
 
     @property
@@ -75,14 +75,14 @@ class SelectionView:
 
     @property
     def waves(self) -> str:
-        """In which steps it goes on."""
+        """The sizes of the waves, as text."""
         first = [plural(size, "letter") if place == 0 else str(size) for place, size in enumerate(self.preview.ramp)]
         rest = self.preview.eligible - sum(self.preview.ramp)
         return ", then ".join([*first, f"the other {rest:,}"]) if rest > 0 else ", then ".join(first)
 
 
 def query_of(params: SelectionQuery, dlq: LetterQueue) -> queries.Query:
-    """The letters of the selection. Raises InvalidQuery."""
+    """Return the query of the selection. Raise InvalidQuery."""
     query = as_query(params, dlq.clock.now())
     if not params.entry_id:
         return query
@@ -93,7 +93,7 @@ def query_of(params: SelectionQuery, dlq: LetterQueue) -> queries.Query:
 async def selection_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[SelectionQuery, Query()]
 ) -> Response:
-    """What the verb would do to these letters; nothing is changed."""
+    """Show what the verb would do to these letters; nothing is changed."""
     return await _show(request, dlq, params)
 
 
@@ -101,9 +101,8 @@ async def selection_page(
 async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[Form, Depends(read_form)]) -> Response:
     """Begin a bulk run over the selection."""
     own = {"form_token", "idempotency_key", "typed", "matched", "reason", "ramp", "stop_percent", "max_per_second"}
-    lists = {"entry_id"}
     given: dict[str, Any] = {
-        name: list(values) if name in lists or len(values) > 1 else values[-1]
+        name: list(values) if name == "entry_id" or len(values) > 1 else values[-1]
         for name, values in form.fields.items()
         if name not in own
     }
@@ -152,8 +151,18 @@ async def _show(
     return await show(request, "selection.html", view, status=422 if problem else 200)
 
 
+def read_fix(form: Form) -> dict[str, Any]:
+    """Return the options of a redrive with a patch that a form has. Raise InvalidInput."""
+    patch, (ramp, stop, pace) = (
+        patch_of(list(zip(form.texts("path"), form.texts("value"), strict=False))),
+        read_pace(form),
+    )
+    options = {"ramp": ramp, "stop_percent": stop, "max_per_second": pace}
+    return {**options, "patch": patch or None, "create": bool(form.text("create"))}
+
+
 def read_pace(form: Form) -> tuple[Sequence[int] | None, float | None, float | None]:
-    """First waves, percent and pace of a form. Raises InvalidInput for what is no number."""
+    """Return first waves, percent and pace of a form. Raise InvalidInput for invalid numbers."""
     try:
         waves = [int(part) for part in form.text("ramp").replace(",", " ").split()]
         stop = form.optional("stop_percent")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from mahavishnu.bulk import rules as bulk_rules
@@ -52,7 +54,7 @@ class RunItems:
 
 
 class BulkRuns:
-    """Starts, shows, stops and works on bulk runs.
+    """Bulk runs: started, shown, stopped and worked on.
 
     The methods raise NoSuchRun for a run that does not exist, IllegalRunMove for what its state does not allow,
     InvalidInput for invalid arguments, and StoreError.
@@ -78,7 +80,7 @@ class BulkRuns:
         everything: bool = False,
         **filters: Any,
     ) -> RunPreview:
-        """What `start` with the same arguments would do, or why it would refuse. Nothing is changed.
+        """Return what `start` with the same arguments would do, or why it would refuse. Nothing is changed.
 
         Letters are read one by one up to a thousand, and beyond that where the verb has to see each (an edit, a redrive
         with a patch, a regrouping); otherwise those in one state are counted together.
@@ -108,7 +110,7 @@ class BulkRuns:
         everything: bool = False,
         **filters: Any,
     ) -> BulkRun:
-        """Have `verb` done to every letter that the query means now: redrive, archive, resolve, cancel, fail, edit, …
+        """Apply `verb` to every letter that the query means now: redrive, archive, resolve, cancel, fail, edit, …
 
         The run is stored when this returns, and running processors work on it, whatever happens to this process. Each
         letter is moved once; letters captured later are no members. An edit needs a `patch` (RFC 7386) of the tasks. A
@@ -143,7 +145,7 @@ class BulkRuns:
         return stored
 
     async def get(self, run_id: str) -> BulkRun:
-        """The run, with what has become of its letters up to now."""
+        """Return the run, with the present outcomes of its letters."""
         await self._context.open()
         return await self._with_current_counts(await self._store.get(run_id))
 
@@ -154,10 +156,7 @@ class BulkRuns:
         limit: int = 50,
         after: Cursor | str | None = None,
     ) -> Page[BulkRun]:
-        """List the runs in one of these states, or all, newest first.
-
-        The counts of a run that is being worked on may be some seconds old.
-        """
+        """Return the runs in these states, or all, newest first. The counts of an active run may be seconds old."""
         await self._context.open()
         states: list[Any] = [*state] if isinstance(state, Iterable) and not isinstance(state, str) else [state]
         where = () if state is None else (Is("state", tuple(_member(RunState, each, "state") for each in states)),)
@@ -174,7 +173,7 @@ class BulkRuns:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> RunItems:
-        """The members of a run and the outcome of each: all, or those in a state or with an outcome."""
+        """Return the members of a run and the outcome of each: all, or those in a state or with an outcome."""
         if type(limit) is not int or not 1 <= limit <= MAX_ITEMS:
             raise InvalidInput(f"limit must be a whole number from 1 to {MAX_ITEMS}, not {limit!r:.80}")
         wanted_state = None if state is None else _member(ItemState, state, "state")
@@ -198,41 +197,24 @@ class BulkRuns:
 
     async def pause(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """Pause the run. The slice that is being moved now, one page of letters at most, is still moved."""
-        return await self._change(
-            "run.pause", run_id, by, reason, lambda run: bulk_rules.pause(run, self._context.clock.now())
-        )
+        return await self._change("run.pause", run_id, by, reason, bulk_rules.pause)
 
     async def resume(
-        self,
-        run_id: str,
-        *,
-        by: str,
-        reason: str | None = None,
-        stop_percent: float | Unchanged | None = UNCHANGED,
+        self, run_id: str, *, by: str, reason: str | None = None, stop_percent: float | Unchanged | None = UNCHANGED
     ) -> BulkRun:
         """Continue a paused or halted run, perhaps with another stop rule (None: without one).
 
-        Raises IllegalRunMove for a halted run that would halt again at once; the message names a rule that does not.
+        Raise IllegalRunMove for a halted run that would halt again at once; the message names a rule that does not.
         """
-        return await self._change(
-            "run.resume",
-            run_id,
-            by,
-            reason,
-            lambda run: bulk_rules.resume(run, self._context.clock.now(), stop_percent),
-        )
+        change = partial(bulk_rules.resume, stop_percent=stop_percent)
+        return await self._change("run.resume", run_id, by, reason, change)
 
     async def cancel(self, run_id: str, *, by: str, reason: str | None = None) -> BulkRun:
         """End the run for good. Letters that were moved stay moved; the other members are left alone."""
-        return await self._change(
-            "run.cancel", run_id, by, reason, lambda run: bulk_rules.cancel(run, self._context.clock.now())
-        )
+        return await self._change("run.cancel", run_id, by, reason, bulk_rules.cancel)
 
     async def advance(self) -> bool:
-        """Work on every run that is due until it has to wait. Returns whether anything was done.
-
-        A running processor does this by itself.
-        """
+        """Work on every due run until it has to wait, as a running processor does. Return whether anything was done."""
         await self._context.open()
         return await self._runner.advance()
 
@@ -277,17 +259,18 @@ class BulkRuns:
         return await self._members(run).with_current_counts(run)
 
     async def _change(
-        self, action: str, run_id: str, by: str, reason: str | None, change: Callable[[BulkRun], BulkRun]
+        self, action: str, run_id: str, by: str, reason: str | None, change: Callable[[BulkRun, datetime], BulkRun]
     ) -> BulkRun:
         async with self._context.audit.record(action, f"run:{run_id}", by=by, reason=reason) as record:
             known = await self._store.get(run_id)
             if known.state is RunState.HALTED:  # its letters may have got outcomes since
                 known = await self._with_current_counts(known)
 
-            def apply(run: BulkRun) -> BulkRun:
-                return change(replace(run, counts=known.counts) if run.state is known.state is RunState.HALTED else run)
+            def change_now(run: BulkRun) -> BulkRun:
+                is_halted = run.state is known.state is RunState.HALTED
+                return change(replace(run, counts=known.counts) if is_halted else run, self._context.clock.now())
 
-            update = await update_with_retry(self._store.runs, run_id, apply, what="bulk run")
+            update = await update_with_retry(self._store.runs, run_id, change_now, what="bulk run")
             if update is None:
                 raise NoSuchRun(run_id)
             if update.after is update.before:  # it is in that state already
@@ -299,7 +282,7 @@ class BulkRuns:
         return current
 
     async def _pages_of_items(self, run: BulkRun, first: int) -> AsyncIterator[tuple[int, Sequence[RunItem]]]:
-        """The pages from `first` on, with the outcomes that are not written on them yet."""
+        """Yield the pages from `first` on, with the outcomes that are not written on them yet."""
         members = self._members(run)
         for start in range(first, run.pages, READ):
             for page in await members.pages_for_display(run, range(start, min(start + READ, run.pages))):

@@ -63,19 +63,16 @@ class RunVerb:
 
     @property
     def depends_on_state_only(self) -> bool:
-        """Whether the status and the resolution of a letter decide if the run can move it."""
+        """True if the status and the resolution of a letter decide whether the run can move it."""
         return self._run.patch is None and self._run.verb in _BY_STATE
 
     def change(self, letter: DeadLetter, now: datetime) -> DeadLetter:
-        """The letter after its move.
-
-        Raises IllegalMove, InvalidInput for a task that cannot be patched, and UnworkableLetter.
-        """
+        """Return the moved letter. Raise IllegalMove, InvalidInput for an unpatchable task, and UnworkableLetter."""
         with isolate_letter(letter.key):
             return self._change(self._context, self._run, letter, now)
 
     async def change_unhurried(self, letter: DeadLetter, now: datetime) -> DeadLetter:
-        """The same, in a thread if plugins are asked and long texts read: the event loop does not wait for that."""
+        """Return the moved letter; work in a thread if plugins are asked and long texts read."""
         if self._run.verb == REGROUP:
             return await call_in_thread(self.change, letter, now)
         return self.change(letter, now)
@@ -83,7 +80,7 @@ class RunVerb:
     async def prepare(
         self, before: Sequence[DeadLetter], after: Sequence[DeadLetter]
     ) -> Sequence[MahavishnuError | None]:
-        """Before edited letters are written: ask plugins for objections, keep the revisions. An error or None each."""
+        """Ask plugins for objections to edited letters, and keep revisions. Return an error or None for each letter."""
         if self._run.patch is None:
             return [None] * len(before)
         problems: list[MahavishnuError | None] = [await self.objection(letter) for letter in after]
@@ -94,7 +91,7 @@ class RunVerb:
         return problems
 
     async def objection(self, letter: DeadLetter) -> InvalidInput | None:
-        """What a plugin, or the function that runs it, has against the edited task."""
+        """Return the objection of a plugin, or of the function that runs it, to the edited task."""
         letter = self._context.letter_factory.encryption.readable_letter(letter)
         why = self._context.why_unrestorable(letter)
         why = why or await Assessor(self._context.chain).objection(letter, self._context.clock.now())
@@ -111,7 +108,7 @@ class RunVerb:
 
 
 def require_verb(verb: str, patch: Any, *, redrive: bool) -> tuple[str, Edit | None]:
-    """The verb and its patch, as a run keeps them: edit and redrive is a redrive with a patch. Raises InvalidInput."""
+    """Return the verb and its patch, as a run keeps them: an edit with redrive is a redrive. Raise InvalidInput."""
     if verb not in VERBS:
         raise InvalidInput(f"a run cannot {verb!r:.80}; it can {', '.join(VERBS)}")
     if redrive and verb not in (EDIT, REDRIVE.name):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.partitions import Partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter, PartitionState, checksum_of
 from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -180,7 +180,7 @@ class EncryptionRenewal:
             "history": _Place(store.collection(HISTORY), letter),
             "revisions": _Place(context.revisions, _renew_revision(encryption)),
         }
-        archive, detached = ArchivePlaces(require_home(context), context.clock), []
+        archive, detached = Partitions(require_home(context), context.clock), []
         for partition in await archive.every():
             if partition.state is not PartitionState.ATTACHED:
                 detached.append(partition.name)

@@ -211,7 +211,8 @@ async def release(
     released = await api.post(f"/groups/releases/{path_part(name)}", api.with_actor())
     if json:
         return released
-    print_line(f"{count_of(_number(released['released']), 'group')} waited for {name}")
+    number = len(released["released"])
+    print_line(f"{count_of(number, 'group')} waited for {name}")
 
 
 def regroup(
@@ -236,7 +237,7 @@ def regroup(
 
 
 async def _sample_traceback(api: Connection, sample: Mapping[str, Any] | None) -> str | None:
-    """The traceback of a group's sample; it may have been deleted meanwhile."""
+    """Return the traceback of a group's sample; None if it was deleted meanwhile."""
     if sample is None:
         return None
     where = {"namespace": sample["namespace"], "queue": sample["queue"]}
@@ -247,7 +248,7 @@ async def _sample_traceback(api: Connection, sample: Mapping[str, Any] | None) -
 
 
 def _print_advice(api: Connection, group: Mapping[str, Any]) -> None:
-    """The commands to look at its sample, and to redrive it."""
+    """Print the commands to look at its sample, and to redrive it."""
     sample, command = group["sample"], api.session.command
     if not sample:
         return
@@ -267,16 +268,12 @@ def _print_advice(api: Connection, group: Mapping[str, Any]) -> None:
     print_block(fields)
 
 
-def _number(released: Any) -> int:
-    return len(released) if isinstance(released, list) else int(released)
-
-
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.items())
 
 
 def bars(numbers: Sequence[int]) -> str:
-    """Numbers as a row of bars, the highest one with its number.
+    """Return numbers as a row of bars, the highest one with its number.
 
     >>> bars([0, 1, 4]), bars([])
     ('▁▂█ (most: 4)', '')

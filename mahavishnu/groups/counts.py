@@ -31,15 +31,15 @@ _NEWEST_FIRST = (Sort("created_at", descending=True),)
 _MOMENTS = ("created_at", "captured_at")
 _SAMPLE_CHARACTERS = 1000  # of the error that a sample shows
 _AT_ONCE = 1000  # samples that one search may bring
+_SAME_NUMBERS = ("for_people", "total", "occurrences", "last_hour", "last_day", "day_before")  # in count and view
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCount:
-    """The letters of one group: open ones, all that ever were, and those that came lately.
+    """The letters of one group: open ones, all that ever were, and recent ones.
 
-    `for_people` are the open ones that nothing will run by itself.
-
-    A letter that a sum counts in this group stays in `total` when it is deleted or archived.
+    `for_people` are the open ones that nothing will retry. A letter that a sum counts in this group stays in `total`
+    when it is deleted or archived.
     """
 
     open: int = 0
@@ -65,9 +65,9 @@ NO_LETTERS = GroupCount()
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """The groups that there are letters of; how many open letters belong to none, and how many wait for a person.
+    """The counts of all groups, of open letters without a group, and of those that need manual action.
 
-    `hours` are the letters that came in each of the last 24 hours, the oldest first, where one group was counted.
+    `hours` are the letters of each of the last 24 hours, oldest first, where one group was counted.
     """
 
     groups: Mapping[str, GroupCount]
@@ -82,7 +82,7 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupSamples:
-    """What the open letters of some groups are, each by its fingerprint: counts by status and so on, and a sample."""
+    """The open letters of some groups by fingerprint: counts by status and so on, and a sample."""
 
     parts: Mapping[str, tuple[Mapping[str, int], ...]] = field(default_factory=dict)
     samples: Mapping[str, DeadLetter] = field(default_factory=dict)
@@ -92,10 +92,7 @@ class GroupSamples:
 async def count_groups(
     context: QueueContext, now: datetime, only: str | None = None, *, recent: bool = True
 ) -> GroupCounts:
-    """The counts of all groups, or of one.
-
-    Closed letters that are in the sums of the ledger are not looked at.
-    """
+    """Return the counts of all groups, or of one. Closed letters in the sums of the ledger are not read."""
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     records, history = context.letters.counted, context.history  # tombstones too: they are in no group
     summed, waiting, (still_open, *ended), former, lately = await asyncio.gather(
@@ -103,7 +100,7 @@ async def count_groups(
         records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
         _tally_letters(records, only),
         history.tally(Query(here), _BY_COUNTED, spans=["created_at"]),
-        _count_lately(records, history, now, only) if recent else _no_counts(),
+        _count_lately(records, history, now, only, recent=recent),
     )
     for_people = waiting.by(0)
     open_ones = still_open.by(0)
@@ -165,13 +162,11 @@ class _Lately:
     degraded: str | None = None
 
 
-async def _no_counts() -> _Lately:
-    return _Lately()
-
-
 async def _count_lately(
-    records: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, only: str | None
+    records: Collection[DeadLetter], history: Collection[FormerLetter], now: datetime, only: str | None, *, recent: bool
 ) -> _Lately:
+    if not recent:
+        return _Lately()
     if only is not None:
         query = Query((Is("fingerprint", (only,)),))
         # Another host's clock may be ahead: its letters belong to the last hour.
@@ -200,7 +195,7 @@ def _cell(counted: GroupSum) -> Cell:
 
 
 def _cells_without_sum(tally: Tally) -> dict[str, Cell]:
-    """The letters by group, without those that a sum counts in it."""
+    """Return the letters by group, without those that a sum counts in it."""
     cells: dict[str, Cell] = {}
     for (fingerprint, counted), cell in tally.cells.items():
         if fingerprint is not None and fingerprint != counted:
@@ -211,7 +206,7 @@ def _cells_without_sum(tally: Tally) -> dict[str, Cell]:
 async def last_closed_at(
     letters: Collection[DeadLetter], history: Collection[FormerLetter], names: Iterable[str]
 ) -> dict[str, datetime]:
-    """When the last letter of each of these groups was closed; the groups must have no open letter."""
+    """Return when the last letter of each of these groups was closed; the groups must have no open letter."""
     query = Query((Is("fingerprint", tuple(names)),))
     live, former = await asyncio.gather(
         letters.tally(query, _BY_GROUP, spans=["updated_at"]), history.tally(query, _BY_GROUP, spans=["updated_at"])
@@ -221,7 +216,7 @@ async def last_closed_at(
 
 
 async def sample_groups(letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]) -> GroupSamples:
-    """Breakdowns and a sample of the open letters of these groups; without open letters, the newest is the sample."""
+    """Return breakdowns and a sample of the open letters of these groups; without open letters, the newest one."""
     if not counts:
         return GroupSamples()
     tally, (samples, degraded) = await asyncio.gather(_break_down(letters, counts), _samples(letters, counts))
@@ -245,7 +240,7 @@ async def _break_down(letters: Collection[DeadLetter], counts: Mapping[str, Grou
 async def _samples(
     letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]
 ) -> tuple[dict[str, DeadLetter], str | None]:
-    """The newest letter of each: all of them with one search, because it is known when they were created."""
+    """Return the newest letter of each group, found by their known dates, and why some are missing."""
     newest = {name: moment for name, count in counts.items() if (moment := count.newest_open or count.newest_live)}
     if not newest:
         return {}, None
@@ -266,7 +261,7 @@ async def _samples(
 
 
 def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict[str, DeadLetter]:
-    """One letter for each group, an open one if there is one."""
+    """Return one letter for each group, an open one if there is one."""
     chosen: dict[str, DeadLetter] = {}
     for letter in sorted(found, key=lambda letter: letter.is_open):
         if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at:
@@ -288,20 +283,15 @@ def _first_degraded(tallies: Sequence[Tally]) -> str | None:
 def group_view(
     group: Group, count: GroupCount, samples: GroupSamples, now: datetime, degraded: str | None
 ) -> GroupView:
-    """The group as every surface shows it."""
+    """Return the group as every surface shows it."""
     statuses, categories, queues, adapters = samples.parts.get(group.fingerprint, ({}, {}, {}, {}))
     letter = samples.samples.get(group.fingerprint)
     return GroupView(
         group=group,
         count=count.open,
-        for_people=count.for_people,
-        total=count.total,
-        occurrences=count.occurrences,
         first_seen=count.first,
         last_seen=count.last,
-        last_hour=count.last_hour,
-        last_day=count.last_day,
-        day_before=count.day_before,
+        **{name: getattr(count, name) for name in _SAME_NUMBERS},
         statuses=statuses,
         categories=categories,
         queues=queues,
@@ -320,6 +310,6 @@ def _sample(letter: DeadLetter) -> Sample:
 
 
 def letter_title(letter: DeadLetter) -> str:
-    """What a group is called after one of its letters."""
+    """Return the title of a group after one of its letters."""
     type_ = letter.failures[0].type if letter.failures else None
     return title(f"{type_}: {letter.error}" if type_ and letter.error != type_.rpartition(".")[2] else letter.error)

@@ -42,11 +42,11 @@ class GroupRecords:
         self._history, self.collection = context.history, context.own_records(GROUPS)
 
     def new(self, fingerprint: str) -> Group:
-        """A group of this namespace that nothing is recorded about. Raises InvalidInput where that is all of them."""
+        """Return a new group of this namespace. Raise InvalidInput where all namespaces are meant."""
         return Group(fingerprint, namespace=self._context.written_namespace)
 
     async def find_all(self, query: Query = _ALL) -> tuple[dict[str, Group], str | None]:
-        """The records that a query means, by fingerprint, and why some may be missing."""
+        """Return the records of a query by fingerprint, and why some may be missing."""
         found: dict[str, Group] = {}
         degraded, after = None, None
         while True:
@@ -69,10 +69,10 @@ class GroupRecords:
     async def update_derived(
         self, records: Mapping[str, Group], counts: GroupCounts, now: datetime
     ) -> dict[str, Group]:
-        """The groups with the state that follows from their letters; it is stored if all letters could be counted.
+        """Return the groups with the state that follows from their letters; store it if all letters could be counted.
 
-        Those of another namespace are written by its own apps. Who sees a part of the letters gets the groups that have
-        some of it, as they are written: nothing follows for a group from a part of its letters.
+        Groups of another namespace are written by its own apps. An actor who sees a part of the letters gets the stored
+        state: nothing follows for a group from a part of its letters.
         """
         scope = self._context.scope
         if scope is not None and not scope.covers_whole(self._context.namespace):
@@ -188,7 +188,7 @@ class GroupRecords:
 
 
 def derive_state(group: Group, counts: GroupCounts, now: datetime) -> Group:
-    """The group with the state that follows from its letters."""
+    """Return the group with the state that follows from its letters."""
     count = counts.of(group.fingerprint)
     return with_derived_state(group, now, count=count.open, newest=count.captured, whole=counts.degraded is None)
 

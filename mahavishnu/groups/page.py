@@ -1,4 +1,4 @@
-"""One group: why its letters failed, who is at it, and the fix, proved on one letter before it meets the others."""
+"""Pages of groups: the list, and one group with its cause, owner and fix, which is tried on one letter first."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.bulk.selection import Fix, read_pace
+from mahavishnu.bulk.selection import Fix, read_fix
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
-from mahavishnu.console.forms import Form, patch_of, read_form
+from mahavishnu.console.forms import Form, read_form
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.routes import GroupQuery
-from mahavishnu.groups.rules import RULE, Attention, GroupPage, GroupState, GroupView, Need, attention_of, rank_needs
+from mahavishnu.groups.rules import (
+    RULE,
+    Attention,
+    GroupPage,
+    GroupPriority,
+    GroupState,
+    GroupView,
+    attention_of,
+    rank_groups,
+)
 from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import decode_id, etag
@@ -67,12 +76,12 @@ class GroupPageView:
 
     @property
     def by_itself(self) -> bool:
-        """Whether nobody closed the group: its last letter was closed."""
+        """True if the group closed with its last letter, not by a person."""
         return self.group.group.resolved_by == RULE
 
     @property
     def version(self) -> str:
-        """What a change names, so that it changes nothing that nobody has seen."""
+        """The version that a change names, so that it changes nothing unseen."""
         return etag(self.group.version)
 
     @property
@@ -81,7 +90,7 @@ class GroupPageView:
 
     @property
     def failed_otherwise(self) -> bool:
-        """Whether the newest sample has failed once more since, and not for this cause."""
+        """True if the newest sample has failed again since, for another cause."""
         return self.newest is not None and bool(self.newest.failures) and self.failure is not self.newest.failures[-1]
 
     @property
@@ -97,7 +106,7 @@ class GroupPageView:
 
 @router.get("/groups/{fingerprint}")
 async def group_page(request: Request, dlq: PageQueue, actor: Viewer, fingerprint: str) -> Response:
-    """Why its letters failed, and what to do about it."""
+    """Show a group: its cause and what to do about it."""
     name = decode_id(fingerprint)
 
     async def read() -> GroupPageView:
@@ -133,7 +142,7 @@ async def update(request: Request, dlq: PageQueue, actor: Operator, fingerprint:
 
 
 def _note_of(form: Form) -> dict[str, Any]:
-    """The note and the link of a form. Raises InvalidInput where there is neither."""
+    """Return the note and the link of a form. Raise InvalidInput where there is neither."""
     given = {"note": form.optional("note"), "link": form.optional("link")}
     if not any(given.values()):
         raise InvalidInput("a note or a link is a text that says something")
@@ -141,7 +150,7 @@ def _note_of(form: Form) -> dict[str, Any]:
 
 
 def _is_as_shown(group: GroupView, act: str, by: str, version: str) -> bool:
-    """Whether what the form would overwrite is what its page showed. Who takes a group overwrites its owner only."""
+    """Return whether the form overwrites only what its page showed. Taking a group overwrites its owner only."""
     return version == etag(group.version) or (act == "take" and group.owner in (None, by))
 
 
@@ -163,25 +172,11 @@ async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: st
     """Show what a fix would do, or begin with its first letter."""
     group = await dlq.service(Groups).get(decode_id(fingerprint))
     rows = list(zip(form.texts("path"), form.texts("value"), strict=False))
-    written = Fix(
-        rows,
-        bool(form.text("create")),
-        form.text("ramp"),
-        form.text("stop_percent"),
-        form.text("max_per_second"),
-        form.text("reason"),
-        form.text("before"),
-    )
+    texts = ("ramp", "stop_percent", "max_per_second", "reason", "before")
+    given: dict[str, Any] = {name: form.text(name) for name in texts}
+    written = Fix(rows, bool(form.text("create")), **given)
     try:
-        patch = patch_of(rows)
-        ramp, stop, pace = read_pace(form)
-        options: dict[str, Any] = {
-            "ramp": ramp,
-            "stop_percent": stop,
-            "max_per_second": pace,
-            "patch": patch or None,
-            "create": written.create,
-        }
+        options = read_fix(form)
         query = _letters_of(group, written.before)
         if form.text("act") == "preview":
             preview = await dlq.service(BulkRuns).preview("redrive", query, **options)
@@ -201,7 +196,7 @@ async def fix(request: Request, dlq: PageQueue, actor: Operator, fingerprint: st
 async def _show(
     request: Request, dlq: LetterQueue, group: GroupView, fix: Fix, *, problem: str | None = None, status: int = 200
 ) -> Response:
-    """The group with a fix as it is written so far."""
+    """Show the group with a fix as it is written so far."""
     if not fix.before:
         fix = replace(fix, before=dlq.clock.now().isoformat())
     name = group.fingerprint
@@ -224,7 +219,7 @@ async def _commonalities(dlq: LetterQueue, name: str) -> GroupCommonalities | No
 
 
 async def _endings(dlq: LetterQueue, group: GroupView) -> Mapping[str, int]:
-    """How many of its letters that are kept here ended how; of a group that is not closed, nothing is counted."""
+    """Return the number of stored letters of a closed group by their ending; nothing for an open group."""
     if not group.group.is_closed:
         return {}
     here = Query((Is("fingerprint", (group.fingerprint,)),))
@@ -242,13 +237,13 @@ async def _samples(dlq: LetterQueue, group: GroupView) -> Sequence[DeadLetter]:
 
 
 def _failure_of(letter: DeadLetter, fingerprint: str) -> Failure | None:
-    """Its last failure of this cause, or else its last one: a fix that was tried may have failed otherwise."""
+    """Return the letter's last failure of this cause, or else its last one: a tried fix may have failed otherwise."""
     own = (each for each in reversed(letter.failures) if fingerprint_of(each) == fingerprint)
     return next(own, letter.failures[-1] if letter.failures else None)
 
 
 def _letters_of(group: GroupView, before: str) -> Query:
-    """The open letters of the group that were there when the page was shown. Raises InvalidInput."""
+    """Return the query for the group's open letters that existed when the page was shown. Raise InvalidInput."""
     try:
         moment = instant(datetime.fromisoformat(before))
     except ValueError:
@@ -259,19 +254,15 @@ def _letters_of(group: GroupView, before: str) -> Query:
 
 
 def _day(text: str | None) -> datetime | None:
-    """The beginning of a day. Raises InvalidInput."""
+    """Return the beginning of a day. Raise InvalidInput."""
     try:
         return None if text is None else datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
         raise InvalidInput(f"{text!r:.80} is no day; write it as 2026-01-31") from None
 
 
-# ----------------------------------------------------------------------------------------------------
-# The list of groups.
-
-
 def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
-    """How many groups nobody has taken."""
+    """Return the number of groups that need attention; if none does, the number of groups."""
     page = groups.value
     if page is None:
         return None
@@ -289,7 +280,7 @@ class GroupsView:
     params: GroupQuery
 
     def is_wanted(self, place: int) -> bool:
-        """Whether nobody has taken the group at this place."""
+        """Return whether the group at this place needs attention."""
         return attention_of(self.page.items[place]) is Attention.NEEDED
 
 
@@ -297,7 +288,7 @@ class GroupsView:
 async def groups_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Parameters()]
 ) -> Response:
-    """Groups of letters with one cause each."""
+    """Show groups of letters with one cause each."""
     here = dlq.in_namespace(params.namespace or dlq.namespace)
     found = await console_of(request).share(
         request, here, "groups", lambda: here.service(Groups).list(**params.arguments()), params.model_dump_json()
@@ -309,13 +300,13 @@ MOST_RANKED = 200  # groups that are looked at, those with most letters
 
 
 async def read_groups(dlq: LetterQueue) -> GroupPage | None:
-    """The groups with most letters, for the start page and the navigation."""
+    """Return the groups with most letters, for the start page and the navigation."""
     return await read_or_none(dlq.service(Groups).list(limit=MOST_RANKED))
 
 
-def needs_of(groups: Recent[GroupPage | None]) -> Sequence[Need]:
-    """The groups that are not done with, as they were when they were read, those first that need somebody."""
-    return rank_needs(groups.value.items, groups.at) if groups.value else ()
+def needs_of(groups: Recent[GroupPage | None]) -> Sequence[GroupPriority]:
+    """Return the groups that are not done, as they were when they were read, those that need attention first."""
+    return rank_groups(groups.value.items, groups.at) if groups.value else ()
 
 
 LINKS = (Link("groups", "Groups", "Now", 2, first=True, key="g", number=NumberIn(read_groups, count_needs)),)

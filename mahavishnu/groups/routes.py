@@ -20,8 +20,6 @@ from mahavishnu.letters.routes import CommonalityList
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
 router = Router(tag="groups", prefix="/groups")
-
-
 State = Literal["new", "investigating", "waiting_for_fix", "ready_to_redrive", "resolved", "wont_fix"]
 
 
@@ -36,7 +34,7 @@ class Group(ResponseModel):
 
 
 class GroupEdit(RequestModel):
-    """What is said of a group. Leave out what stays; null takes an owner or a hold away."""
+    """Changes of a group. Omit what stays; null removes an owner or a hold."""
 
     state: State | None = None
     owner: Name | None = None
@@ -60,7 +58,7 @@ class ReleaseResult(ResponseModel):
 
 
 class GroupQuery(NamespacePageQuery):
-    """Which groups, and which of them first."""
+    """Filters and order of groups."""
 
     state: State | None = None
     owner: Annotated[str | None, Field(max_length=500)] = None
@@ -71,7 +69,7 @@ class GroupQuery(NamespacePageQuery):
     sort: Literal["count", "last_seen", "growth"] = "count"
 
     def arguments(self) -> dict[str, Any]:
-        """What `Groups.list` is called with."""
+        """Return the arguments of `Groups.list`."""
         return {
             "state": self.state,
             "owner": self.owner,
@@ -87,7 +85,7 @@ class GroupQuery(NamespacePageQuery):
 async def list_groups(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[GroupQuery, Query()]
 ) -> Response:
-    """The largest first, or those that grow, or the latest."""
+    """Return groups, by count, growth, or last letter."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.service(Groups).list(**params.arguments())
     headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
@@ -96,7 +94,7 @@ async def list_groups(
 
 @router.get("/{fingerprint}", response_model=Group, responses=problem_responses(404), summary="One group")
 async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
-    """With its numbers by hour, a sample, and what people have said."""
+    """Return a group with its numbers by hour, a sample, notes and links."""
     view = await dlq.service(Groups).get(decode_id(fingerprint))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
@@ -108,7 +106,7 @@ async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     summary="What the letters of a group have in common, and others do not have",
 )
 async def common_values(dlq: Queue, actor: Viewer, fingerprint: str, sample: int = SAMPLE) -> Response:
-    """Values inside of tasks and metadata, repos, workers, hours: the most telling first. Masked ones are not there."""
+    """Return values of tasks and metadata, repos, workers and hours, without masked ones, the most telling first."""
     found = await dlq.service(Groups).commonalities(decode_id(fingerprint), sample=sample)
     return json_response(to_json(found))
 
@@ -117,13 +115,9 @@ async def common_values(dlq: Queue, actor: Viewer, fingerprint: str, sample: int
     "/{fingerprint}", response_model=Group, responses=problem_responses(404, 409, 412), summary="Say something of it"
 )
 async def update(
-    dlq: Queue,
-    actor: Operator,
-    fingerprint: str,
-    body: GroupEdit,
-    if_match: Annotated[str | None, Header()] = None,
+    dlq: Queue, actor: Operator, fingerprint: str, body: GroupEdit, if_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """State, owner, a note, a link, a hold. With If-Match, a group that has changed since is left as it is."""
+    """Set state, owner, a note, a link, a hold. With If-Match, a group that has changed since stays as it is."""
     changes: dict[str, Any] = body.model_dump(exclude_unset=True)
     changes.pop("by", None)
     base = None
@@ -139,11 +133,6 @@ async def update(
 
 @router.post("/releases/{release}", response_model=ReleaseResult, summary="A release is out")
 async def release_hold(dlq: Queue, actor: Operator, release: str, body: ReleaseHold | None = None) -> Response:
-    """Groups that were on hold for it are not any more."""
-    return json_response(
-        {
-            "released": await dlq.service(Groups).release_hold(
-                decode_id(release), by=acting_name(actor, body.by if body else None)
-            )
-        }
-    )
+    """End the hold of groups that wait for this release."""
+    who = acting_name(actor, body.by if body else None)
+    return json_response({"released": await dlq.service(Groups).release_hold(decode_id(release), by=who)})

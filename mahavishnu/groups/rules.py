@@ -20,14 +20,12 @@ from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
 RULE: Final = "rule"  # `resolved_by` or `updated_by` where no person did it
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
 MOST_NOTES, MOST_LINKS = 200, 50
-GROWING_FROM, GROWING_TIMES = (
-    10,
-    3,
-)  # a growing group has at least 10 letters in the last hour, 3 times as many as usual
+LONGEST_CAUSE = 100  # characters of a group's title in a warning
+GROWING_FROM, GROWING_TIMES = 10, 3  # a growing group has so many letters in the last hour, so many times the usual
 
 
 class GroupState(StrEnum):
-    """How far people are with the cause of the failures."""
+    """The progress with the cause of the failures."""
 
     NEW = "new"  #: nobody has recorded anything yet
     INVESTIGATING = "investigating"
@@ -42,7 +40,7 @@ CLOSED: Final = frozenset({GroupState.RESOLVED, GroupState.WONT_FIX})
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody wrote about a group."""
+    """A note about a group."""
 
     at: datetime
     by: str
@@ -51,11 +49,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What people and rules recorded about the letters with one fingerprint; `Group(fingerprint)` has no record yet.
+    """The record of the letters with one fingerprint; `Group(fingerprint)` has nothing recorded yet.
 
-    A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first; without
-    either it is not on hold. `regressed_at` is when new letters came after it was resolved, until it is resolved again.
-    No `namespace` is the one called `default`: the same cause is another group in each.
+    A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first.
+    `regressed_at` is when new letters came after it was resolved, until it is resolved again. No `namespace` is the one
+    called `default`: the same cause is another group in each.
     """
 
     fingerprint: str
@@ -86,11 +84,11 @@ class Group:
 def with_derived_state(
     group: Group, now: datetime, *, count: int, newest: datetime | None = None, whole: bool = True
 ) -> Group:
-    """The group with the state that follows from its letters: `count` are open, the newest was captured at `newest`.
+    """Return the group with the state that follows from `count` open letters, the newest captured at `newest`.
 
     A resolved group with a letter captured since is new again, and a regression. A group without open letters is
-    resolved. A group that was resolved for that reason alone is new once a letter is opened again. Otherwise returns
-    the same object. Unless the count is `whole`, missing letters resolve nothing.
+    resolved; if that was the only reason, it is new once a letter is opened again. Otherwise return the same object.
+    Unless the count is `whole`, missing letters resolve nothing.
     """
     now = instant(now)
     if group.state is GroupState.RESOLVED and count:
@@ -117,10 +115,10 @@ def update_group(
     hold_release: str | Unchanged | None = UNCHANGED,
     newest: datetime | None = None,
 ) -> Group:
-    """The group with what a person recorded; None removes the owner or the hold. Raises InvalidInput.
+    """Return the group with what a person recorded; None removes the owner or the hold. Raise InvalidInput.
 
     `newest` is when the newest open letter was captured: resolving the group covers that letter too, even where the
-    clock of the process that captured it was ahead.
+    clock of the capturing process was ahead.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     if state is note is link is None and owner is hold_until is hold_release is UNCHANGED:
@@ -146,13 +144,13 @@ def update_group(
 
 
 def group_as_dict(group: Group) -> dict[str, Any]:
-    """What is recorded about the group, as JSON values."""
+    """Return the record of the group as JSON values."""
     names = ("state", "owner", "notes", "links", "hold_until", "hold_release", "regressions")
     return {name: _as_json(getattr(group, name)) for name in names} | {"notes": [note.text for note in group.notes]}
 
 
 def release_hold(group: Group, release: str, now: datetime, by: str) -> Group:
-    """End the hold for a release that is out. Returns the same object if the group is not held for this release."""
+    """End the hold for a release that is out. Return the same object if the group is not held for this release."""
     if group.hold_release != release:
         return group
     return replace(group, hold_release=None, hold_until=None, updated_at=instant(now), updated_by=by)
@@ -161,43 +159,36 @@ def release_hold(group: Group, release: str, now: datetime, by: str) -> Group:
 def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
     """Move the record of a group whose open letters all belong to another group now, one without a record.
 
-    Returns the new group with the record, and what remains of the old one; each has a note about the other.
+    Return the new group with the record, and the rest of the old one; each has a note about the other.
     """
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     came = Note(now, by, f"its letters were in group {group.fingerprint} before")
     went = Note(now, by, f"its letters are in group {fingerprint} now, with what was said of them")
     notes = (*group.notes, came)[-MOST_NOTES:]
     new = replace(group, fingerprint=fingerprint, notes=notes, updated_at=now, updated_by=by, version=None)
-    left = Group(
-        group.fingerprint,
-        notes=(went,),
-        updated_at=now,
-        updated_by=by,
-        namespace=group.namespace,
-        version=group.version,
-    )
-    return new, left
+    left = Group(group.fingerprint, notes=(went,), updated_at=now, updated_by=by, namespace=group.namespace)
+    return new, replace(left, version=group.version)
 
 
 def is_on_hold(group: Group, now: datetime) -> bool:
-    """Whether the group gives no warnings now."""
+    """Return whether the group gives no warnings now."""
     if group.hold_until is not None:
         return now < group.hold_until
     return group.hold_release is not None
 
 
 def is_regression(group: Group) -> bool:
-    """Whether new letters came after the group was resolved, and it is not closed again."""
+    """Return whether new letters came after the group was resolved, and it is not closed again."""
     return group.regressed_at is not None and not group.is_closed
 
 
 def growth(last_hour: int, last_day: int) -> float:
-    """How many more letters the last hour brought than an hour of the 23 before it, on average."""
+    """Return how many more letters the last hour brought than an average hour of the 23 before it."""
     return last_hour - (last_day - last_hour) / 23
 
 
 def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
-    """Whether the last hour brought many more letters than usual; a group without open letters is not growing.
+    """Return whether open letters are left, and the last hour brought many more than usual.
 
     >>> is_growing(9, 9, count=9), is_growing(10, 10, count=1), is_growing(60, 60 + 23 * 20, count=60)
     (False, True, False)
@@ -210,13 +201,11 @@ def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
 def reconcile_groups(theirs: Group, ours: Group) -> Group:
     """Combine two records of one group, written in two stores that could not see each other.
 
-    The later record wins in what it sets; no note or link is lost. Doing it twice changes nothing.
+    The later record wins in what it sets; no note or link is lost. Repeating it changes nothing.
     """
     notes = sorted({*theirs.notes, *ours.notes}, key=lambda note: (note.at, note.by, note.text))
     both = replace(
-        theirs,
-        notes=tuple(notes)[-MOST_NOTES:],
-        links=tuple(dict.fromkeys((*theirs.links, *ours.links)))[:MOST_LINKS],
+        theirs, notes=tuple(notes)[-MOST_NOTES:], links=tuple(dict.fromkeys((*theirs.links, *ours.links)))[:MOST_LINKS]
     )
     if last_update(ours) <= last_update(theirs):
         return both
@@ -253,12 +242,12 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group as users see it: what is recorded about it, and what its letters are now.
+    """A group as users see it: its record and its current letters.
 
     `count` are the open letters, which `occurrences`, `statuses`, `categories`, `queues` and `adapters` are about too;
-    `for_people` are those of them that nothing will run by itself. `total` are all that there ever were, and
-    `first_seen`, `last_seen` and the letters that came in the last hour, the last day and the day before are of these.
-    `hours` are the last 24, the oldest first, where one group is asked for. `degraded` says why numbers may be too low.
+    nothing will retry those `for_people`. `total` are all that ever were, and `first_seen`, `last_seen` and the letters
+    of the last hour, the last day and the day before are of these. `hours` are the last 24, oldest first, of a single
+    group. `degraded` says why numbers may be too low.
     """
 
     group: Group
@@ -287,7 +276,7 @@ class GroupView:
 
     @property
     def namespace(self) -> str:
-        """Whose letters these are."""
+        """The namespace of these letters."""
         return self.group.namespace or DEFAULT_NAMESPACE
 
     @property
@@ -305,26 +294,26 @@ class GroupView:
 
     @property
     def regression(self) -> bool:
-        """Whether it came back after it was resolved, and is not closed again."""
+        """True if it came back after it was resolved, and is not closed again."""
         return is_regression(self.group)
 
     @property
     def growing(self) -> bool:
-        """Whether letters are open, and the last hour brought many more than usual."""
+        """True if letters are open, and the last hour brought many more than usual."""
         return is_growing(self.last_hour, self.last_day, count=self.count)
 
     def to_dict(self) -> dict[str, Any]:
-        """The view as JSON values: the names of `_SHOWN`, in that order."""
+        """Return the view as JSON values: the names of `_SHOWN`, in that order."""
         return {name: _as_json(getattr(self if hasattr(self, name) else self.group, name)) for name in _SHOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """Some groups, in the order that was asked for.
+    """A page of groups in the requested order.
 
-    `total` are the groups that were asked for, on all pages; `next` goes on after this page, and is None at the end.
-    Of the open letters, `ungrouped` have no fingerprint, and nothing will run those `for_people` by itself. `degraded`
-    says why the numbers may be too low.
+    `total` counts the matching groups on all pages; `next` is the cursor of the next page. Of the open letters,
+    `ungrouped` have no fingerprint, and nothing will retry those `for_people`. `degraded` says why the numbers may be
+    too low.
     """
 
     items: Sequence[GroupView]
@@ -335,7 +324,7 @@ class GroupPage:
     degraded: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The page as JSON values."""
+        """Return the page as JSON values."""
         page = {each.name: getattr(self, each.name) for each in fields(self)}
         return page | {"items": [view.to_dict() for view in self.items]}
 
@@ -379,7 +368,7 @@ def _with_link(links: tuple[str, ...], link: str) -> tuple[str, ...]:
 
 
 def last_update(group: Group) -> float:
-    """When the record changed last, in seconds since 1970; minus infinity if it never did."""
+    """Return when the record changed last, in seconds since 1970; minus infinity if it never did."""
     return group.updated_at.timestamp() if group.updated_at else float("-inf")
 
 
@@ -398,24 +387,20 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which groups need a person, and which of them first.
+# --- groups that need a person
 
 
 class Attention(StrEnum):
-    """Whether somebody has to look at a group now."""
+    """The need for a person to look at a group now."""
 
     NEEDED = "needed"  #: letters wait for a person, or it grows, or is back; and nobody has taken it
-    GIVEN = "given"  #: somebody has taken it, or said how far they are
+    HANDLED = "given"  #: somebody has taken it, or said how far they are
     BY_ITSELF = "by_itself"  #: its letters are retried by themselves
     NONE = "none"  #: on hold, closed, or without open letters
 
 
-_ORDER = {each: place for place, each in enumerate(Attention)}
-
-
 @dataclass(frozen=True, slots=True)
-class Need:
+class GroupPriority:
     """A group, and whether somebody has to look at it; `weight` ranks those that need the same."""
 
     view: GroupView
@@ -424,19 +409,20 @@ class Need:
 
 
 def attention_of(view: GroupView) -> Attention:
-    """Whether somebody has to look at this group now."""
+    """Return whether this group needs attention now."""
     if view.on_hold or view.group.is_closed or not view.count:
         return Attention.NONE
     if view.owner is not None or view.state is not GroupState.NEW:
-        return Attention.GIVEN
+        return Attention.HANDLED
     return Attention.NEEDED if view.for_people or view.growing or view.regression else Attention.BY_ITSELF
 
 
-def rank_needs(views: Iterable[GroupView], now: datetime) -> Sequence[Need]:
-    """The groups that are not done with, those first that nobody has taken; then by age × growth × count."""
-    needs = [Need(view, attention_of(view), _weight(view, now)) for view in views]
+def rank_groups(views: Iterable[GroupView], now: datetime) -> Sequence[GroupPriority]:
+    """Return the groups that are not done, those that need attention first; then by age × growth × count."""
+    needs = [GroupPriority(view, attention_of(view), _weight(view, now)) for view in views]
     open_ones = [need for need in needs if need.attention is not Attention.NONE]
-    return sorted(open_ones, key=lambda need: (_ORDER[need.attention], -need.weight, need.view.fingerprint))
+    order = [*Attention]
+    return sorted(open_ones, key=lambda need: (order.index(need.attention), -need.weight, need.view.fingerprint))
 
 
 def _weight(view: GroupView, now: datetime) -> float:
@@ -445,20 +431,17 @@ def _weight(view: GroupView, now: datetime) -> float:
     return min(hours, 24.0) * (1.0 + max(0.0, growth(view.last_hour, view.last_day))) * view.count
 
 
-# ----------------------------------------------------------------------------------------------------
-# What people are told about groups that need them: how fast one grows, and that one is back.
-
-LONGEST_CAUSE = 100  # characters of a group's title in a warning
+# --- warnings about growing and returned groups
 
 
 def growth_warning(fingerprint: str, last_hour: int, title: str = "") -> str:
-    """The warning that a group grows: how fast, its title, and the command that shows it."""
+    """Return the warning that a group grows: how fast, its title, and the command that shows it."""
     growing = f"grows: {last_hour} letters in the last hour!"
     return f"WARNING: Group {fingerprint} {growing}{_cause(title)} (mahavishnu group show {fingerprint})"
 
 
 def return_warning(fingerprint: str, title: str = "") -> str:
-    """The warning that a resolved group has new letters.
+    """Return the warning that a resolved group has new letters.
 
     >>> return_warning("v1:4be0", "KeyError: <text>")
     'WARNING: Resolved group v1:4be0 is back! KeyError: <text> (mahavishnu group show v1:4be0)'

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from mahavishnu.classify.assess import Assessor
@@ -66,9 +67,9 @@ _REFRESH_SECONDS = 60.0
 
 
 class Groups:
-    """Lists, shows and updates groups: letters with the same fingerprint, seen as one thing.
+    """The groups of a queue: letters with the same fingerprint, seen as one thing.
 
-    What people record about a group is stored; its letters are counted when asked for. All methods raise StoreError.
+    Records of groups are stored; their letters are counted on request. All methods raise StoreError.
     """
 
     def __init__(self, context: QueueContext) -> None:
@@ -87,10 +88,10 @@ class Groups:
         after: Cursor | str | None = None,
         sort: GroupSort = "count",
     ) -> GroupPage:
-        """The groups that have open letters, or that people are not done with; with `quiet` all that there are.
+        """Return the groups with open letters, or that are not closed; with `quiet` all groups.
 
-        `state`, `owner` and `on_hold` narrow that down, `sort` puts first what has most open letters, the newest
-        letter, or grows most. Raises InvalidInput for what cannot be asked.
+        `state`, `owner` and `on_hold` filter them; `sort` puts the largest, latest or fastest-growing first. Raise
+        InvalidInput.
 
         >>> page = await dlq.groups.list(state="new", sort="growth")  # doctest: +SKIP
         """
@@ -134,13 +135,16 @@ class Groups:
         )
 
     async def _find_all(self, now: datetime) -> tuple[GroupCounts, dict[str, Group]]:
-        """The counts of all groups, and the groups with their derived state."""
-        counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
-        counts = replace(counts, degraded=counts.degraded or missing)
+        """Return the counts of all groups, and the groups with their derived state."""
+        counts, records = await self._count_all(now)
         shown = await self._records.update_derived(records, counts, now)
         for name in {*counts.groups} - {*shown}:
             shown[name] = derive_state(self._records.new(name), counts, now)
         return counts, shown
+
+    async def _count_all(self, now: datetime) -> tuple[GroupCounts, dict[str, Group]]:
+        counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
+        return replace(counts, degraded=counts.degraded or missing), records
 
     async def _views(self, groups: Sequence[Group], counts: GroupCounts, now: datetime) -> Sequence[GroupView]:
         samples, closed = await asyncio.gather(
@@ -152,7 +156,7 @@ class Groups:
         return [group_view(group, counts.of(group.fingerprint), samples, now, degraded) for group in shown]
 
     async def _parts(self, fingerprint: str | None = None) -> Sequence[Groups]:
-        """This service; for all namespaces, one for each that has letters (of this group, if one is named)."""
+        """Return this service; for all namespaces, one for each that has letters (of this group, if one is named)."""
         if self.namespace != ALL_NAMESPACES:
             return [self]
         query = Query() if fingerprint is None else Query((Is("fingerprint", (fingerprint,)),))
@@ -162,10 +166,10 @@ class Groups:
         return [Groups(self._context.in_namespace(name)) for name in sorted(names)]
 
     async def get(self, fingerprint: str) -> GroupView:
-        """One group, with the letters that came in each of the last 24 `hours`.
+        """Return one group, with the letters of each of the last 24 `hours`.
 
-        Raises NoSuchGroup where there is neither a letter nor a record, and InvalidInput where all namespaces are meant
-        and several have it.
+        Raise NoSuchGroup where there is neither a letter nor a record, and InvalidInput where several namespaces have
+        it.
         """
         await self._context.open()
         if self.namespace == ALL_NAMESPACES:
@@ -177,7 +181,7 @@ class Groups:
         return replace(view, hours=counts.hours)
 
     async def commonalities(self, fingerprint: str, *, sample: int = reads.SAMPLE) -> GroupCommonalities:
-        """What its letters have in common and others of their adapters do not have, by samples. Raises NoSuchGroup."""
+        """Return what its letters share and others of their adapters do not, by samples. Raise NoSuchGroup."""
         from mahavishnu.letters.commonalities import group_commonalities
 
         return await group_commonalities(self._context, fingerprint, sample)
@@ -204,10 +208,10 @@ class Groups:
         hold_release: str | Unchanged | None = UNCHANGED,
         base: GroupView | Group | None = None,
     ) -> GroupView:
-        """Record something about a group: notes and links are added, None as `owner` or hold takes it away.
+        """Record something about a group: notes and links are added, None as `owner` or hold removes it.
 
-        With `base`, the group as it was read, a change since then raises ChangedMeanwhile. Raises
-        NoSuchGroup, and InvalidInput for values that make no sense.
+        With `base`, the group as it was read, a change since then raises ChangedMeanwhile. Raise NoSuchGroup and
+        InvalidInput.
         """
         await self._context.open()
 
@@ -243,7 +247,7 @@ class Groups:
         return await self.get(fingerprint)
 
     async def release_hold(self, release: str, *, by: str) -> Sequence[str]:
-        """A release is out: the groups that were on hold for it are not any more. Returns their fingerprints."""
+        """End the hold of the groups that wait for this release. Return their fingerprints."""
         if not isinstance(release, str) or not release.strip():
             raise InvalidInput(f"a release is a text that says something, not {release!r:.80}")
         release = release.strip()
@@ -256,9 +260,9 @@ class Groups:
         return done
 
     async def refresh(self) -> int:
-        """Write down what follows from the letters: regressions, and groups that are resolved by themselves.
+        """Store what follows from the letters: regressions, and groups without open letters. Return how many changed.
 
-        A running processor does so every minute. Returns how many groups changed.
+        A running processor does so every minute.
         """
         await self._context.open()
         records, missing = await self._records.find_all()
@@ -275,9 +279,9 @@ class Groups:
     ) -> BulkResult:
         """Compute the fingerprint of open letters anew, after plugins or rules have changed. Dry by default.
 
-        `done` are those whose fingerprint changes; the others are not listed. What people recorded about a group
-        moves with its letters, if all of them go to one group that has no record; otherwise each group gets a note
-        about the others. For many letters, start a bulk run: it moves nothing but letters.
+        `done` are those whose fingerprint changes. The record of a group moves with its letters, if all of them go to
+        one group that has no record; otherwise each group gets a note about the others. For many letters, start a bulk
+        run: it moves nothing but letters.
         """
         await self._context.open()
         query = reads.list_query(None, query, filters)
@@ -292,34 +296,24 @@ class Groups:
             fingerprints[letter.key] = letter.fingerprint, fingerprint
             return lifecycle.regroup(letter, now=self._clock.now(), fingerprint=fingerprint)
 
-        async def regroup_letters() -> BulkResult:
-            return await move_many(
-                self._letters,
-                query,
-                change,
-                everything=True,
-                dry_run=dry_run,
-                in_thread=True,
-                moved=lambda letter: self._context.announce(EventName.EDITED, letter, by=by),
-            )
-
+        announce = partial(self._context.announce, EventName.EDITED, by=by)
+        how: dict[str, Any] = {"everything": True, "dry_run": dry_run, "in_thread": True, "moved": announce}
         if dry_run:
-            return await regroup_letters()
+            return await move_many(self._letters, query, change, **how)
         update_group(Group(""), self._clock.now(), by, note="-")  # raises for a `by` that is no name
         records, _ = await self._records.find_all()
         async with self._context.audit.record("regroup", "queue", by=by) as record:
-            result = await regroup_letters()
+            result = await move_many(self._letters, query, change, **how)
             record.add(done=len(result.done))
         await self._records.follow_letters(records, Counter(fingerprints[key] for key in result.done), by)
         return result
 
     async def warnings(self) -> Sequence[str]:
-        """What a person should look at; groups on hold are left out."""
+        """Return warnings about groups; those on hold are left out."""
         if self.namespace == ALL_NAMESPACES:
             return [warning for part in await self._parts() for warning in await part.warnings()]
         now = self._clock.now()
-        counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
-        counts = replace(counts, degraded=counts.degraded or missing)
+        counts, records = await self._count_all(now)
         groups = [
             derive_state(records.get(name) or self._records.new(name), counts, now)
             for name in {*counts.groups, *records}
@@ -345,10 +339,9 @@ class Groups:
         return found
 
     async def _current(self, fingerprint: str, now: datetime, *, recent: bool = True) -> tuple[Group, GroupCounts]:
-        """One group with its derived state, and its counts."""
+        """Return one group with its derived state, and its counts."""
         counts, (record, missing) = await asyncio.gather(
-            count_groups(self._context, now, fingerprint, recent=recent),
-            self._records.find(fingerprint),
+            count_groups(self._context, now, fingerprint, recent=recent), self._records.find(fingerprint)
         )
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
@@ -364,7 +357,7 @@ class Groups:
         return (await self._resolve_closed([group], counts)).get(fingerprint, group), counts
 
     async def _resolve_closed(self, groups: Iterable[Group], counts: GroupCounts) -> dict[str, Group]:
-        """Groups without a record and without an open letter, as resolved when their last letter was closed."""
+        """Return groups without a record and without open letters, as resolved when their last letter was closed."""
         names = [group.fingerprint for group in groups if group.version is None and group.is_closed]
         if not names:
             return {}
@@ -386,8 +379,7 @@ def _parse_states(wanted: GroupState | str | Iterable[GroupState | str] | None) 
     try:
         return frozenset(map(GroupState, [wanted] if isinstance(wanted, str) else wanted))
     except (TypeError, ValueError):
-        known = ", ".join(GroupState)
-        raise InvalidInput(f"{wanted!r:.80} is no state of groups; there are {known}") from None
+        raise InvalidInput(f"{wanted!r:.80} is no state of groups; there are {', '.join(GroupState)}") from None
 
 
 def _parse_cursor(after: Cursor | str | None) -> _Row | None:

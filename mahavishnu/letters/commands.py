@@ -1,4 +1,4 @@
-"""`mahavishnu dlq`: lists, single letters, numbers. `letter_actions` moves letters, `transfer` copies them."""
+"""`mahavishnu dlq`: lists, single letters, numbers; `action_commands` and `transfer_commands` have the others."""
 
 from __future__ import annotations
 
@@ -119,10 +119,7 @@ async def revisions(
         return found
     rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
     print_table(
-        ("revision", "of", "task data", "metadata"),
-        rows,
-        empty="it was never edited",
-        texts=("task data", "metadata"),
+        ("revision", "of", "task data", "metadata"), rows, empty="it was never edited", texts=("task data", "metadata")
     )
 
 
@@ -159,12 +156,12 @@ async def restore(
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Where two letters of the API differ in what people may change."""
+    """Return where two letters of the API differ in what people may change."""
     return differences({name: before[name] for name in _RESTORED}, {name: after[name] for name in _RESTORED})
 
 
 async def _get(api: Connection, task: str, what: str, place: Mapping[str, str | None]) -> Any:
-    """What there is of a task's letter. Raises NotFound, which says what may have been meant."""
+    """Return a part of a task's letter. Raise NotFound, which suggests similar letters."""
     try:
         return await api.get(task_path(task, what), place)
     except NotFound as missing:
@@ -190,7 +187,7 @@ async def stats(
 
 @command()
 async def status(api: Connection, json: AsJson = False) -> Any:
-    """The same as stats."""
+    """Show the queue in numbers, as stats does."""
     numbers = await api.get("/dlq/statistics")
     if json:
         return numbers
@@ -198,12 +195,7 @@ async def status(api: Connection, json: AsJson = False) -> Any:
 
 
 @command()
-async def clear(
-    api: Connection,
-    yes: Yes = False,
-    reason: Reason = None,
-    json: AsJson = False,
-) -> Any:
+async def clear(api: Connection, yes: Yes = False, reason: Reason = None, json: AsJson = False) -> Any:
     """Delete every open letter. Nothing brings them back."""
     if not yes:
         size = (await api.get("/dlq/statistics"))["queue_size"]
@@ -278,23 +270,18 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
 
 def print_reasons(lines: list[dict[str, Any]]) -> None:
     """Print a line for each reason."""
+    columns = {
+        "reason": "dlq_reason",
+        "letters": "total_entries",
+        **{name: name for name in ("pending", "requeued")},
+        "failed": "permanent_failures",
+        "resolved": "manually_resolved",
+        "cancelled": "cancelled",
+        "mean requeues": "avg_retries",
+    }
+    rows = [[*(each[name] for name in columns.values()), when(each["oldest_entry"])] for each in lines]
     spare = ("mean requeues", "oldest", "requeued", "cancelled")
-    columns = ("reason", "letters", "pending", "requeued", "failed", "resolved", "cancelled", "mean requeues", "oldest")
-    rows = [
-        (
-            each["dlq_reason"],
-            each["total_entries"],
-            each["pending"],
-            each["requeued"],
-            each["permanent_failures"],
-            each["manually_resolved"],
-            each["cancelled"],
-            each["avg_retries"],
-            when(each["oldest_entry"]),
-        )
-        for each in lines
-    ]
-    print_table(columns, rows, empty="no letters", texts=(), spare=spare)
+    print_table([*columns, "oldest"], rows, empty="no letters", texts=(), spare=spare)
 
 
 def assess_again(
@@ -319,12 +306,7 @@ def assess_again(
     result = asyncio.run(ask())
     if json:
         print_json(
-            {
-                "dry_run": result.dry_run,
-                "changed": result.done,
-                "refused": result.refused,
-                "degraded": result.degraded,
-            }
+            {"dry_run": result.dry_run, "changed": result.done, "refused": result.refused, "degraded": result.degraded}
         )
     else:
         for key in result.done:

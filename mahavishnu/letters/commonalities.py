@@ -31,14 +31,21 @@ DIFFERS = 0.25  # by which that share is larger, at least, than that of the othe
 MOST_USUAL = 3  # values that are named as usual
 _FEW_VALUES = 8  # with more of them among those that succeeded, another one is nothing strange
 _ENCRYPTED = "$encrypted:"  # how the text of an encrypted value begins
+_ORDER = {"value": 0, "missing": 1, "present": 2}
+MOST_SAMPLE = 1000  # letters of each side
+SAMPLE_BYTES = 8 * 1024 * 1024  # about, of the letters of one side: fewer are looked at where they are large
+_SUCCEEDED = (
+    Is("status", (DeadLetterStatus.COMPLETED.value,)),
+    Is("resolution_status", (ResolutionStatus.REQUEUED.value,)),
+)
 Kind = Literal["value", "present", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one letter, as far as it may be shown: values by name, as JSON text, and the names alone.
+    """The facts of one letter that may be shown: values by name, as JSON text, and the names alone.
 
-    `is_whole` is false where its task is too large to be looked into, or has too many values.
+    `is_whole` is false if its task is too large, or has too many values.
     """
 
     values: frozenset[tuple[str, str]]
@@ -48,7 +55,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Commonality:
-    """Something that `letters` of the sample have, and `others` of those beside them.
+    """A fact that `letters` of the sample have, and `others` of those beside them.
 
     `kind`: they have this `value` of the name, any value of it (`present`), or none (`missing`). `query` finds the
     letters with this value, where a query can.
@@ -64,10 +71,10 @@ class Commonality:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A name of which a letter lacks a value that letters that succeeded have, or has one that none of them has.
+    """A name of which a letter lacks a value, or has one that none of the succeeded letters has.
 
-    `value` is the letter's own, None where it has none; `succeeded` so many of the others have any value of the name;
-    `usual` are their most frequent values, and how many have each.
+    `value` is the letter's own, or None; `succeeded` of the others have any value of the name; `usual` are their most
+    frequent values with the number of letters.
     """
 
     name: str
@@ -78,7 +85,7 @@ class Contrast:
 
 
 def facts_of(letter: DeadLetter, is_hidden: Callable[[str], bool]) -> Facts:
-    """The facts of a letter; values under keys that are `is_hidden`, masked and lost ones are not among them."""
+    """Return the facts of a letter, without masked and lost values, and values under keys that are `is_hidden`."""
     found: dict[tuple[str, str], None] = {}
     for repo in letter.repos:
         found["repo", json.dumps(repo)] = None
@@ -106,11 +113,10 @@ def facts_of(letter: DeadLetter, is_hidden: Callable[[str], bool]) -> Facts:
 
 
 def find_commonalities(letters: Sequence[Facts], others: Sequence[Facts], limit: int = 10) -> tuple[Commonality, ...]:
-    """What the letters have in common and the others do not have, the most telling first.
+    """Return what the letters have in common and the others do not have, the most telling first.
 
-    A value counts if at least half of the letters have it, and its share among the others is smaller by a quarter at
-    least; shares are taken carefully, so that few letters say little. Of one letter nothing is said, nor without
-    others.
+    At least half of the letters have a value that counts, and its share among the others is smaller by at least a
+    quarter; shares are lower bounds, so that few letters say little. A single letter, or no others, gives nothing.
     """
     if len(letters) < 2 or not others:
         return ()
@@ -138,9 +144,9 @@ def find_commonalities(letters: Sequence[Facts], others: Sequence[Facts], limit:
 
 
 def find_contrasts(letter: Facts, succeeded: Sequence[Facts], limit: int = 10) -> tuple[Contrast, ...]:
-    """What letters that succeeded have and this one lacks, and values of it that none of them has, the clearest first.
+    """Return what succeeded letters have and this one lacks, and values that none of them has, the clearest first.
 
-    Only names that most of them have count; of a name with many different values another one is nothing strange.
+    Only names that most of them have count; a new value of a name with many values is not strange.
     """
     whole = [each for each in succeeded if each.is_whole]
     if not whole or not letter.is_whole:
@@ -179,7 +185,7 @@ def _judge(
 
 
 def _least_share(count: int, of: int) -> float:
-    """The share that there is at least, given that only so many were looked at: Wilson's bound for one deviation.
+    """Return the least share in all letters, given this sample: Wilson's bound for one deviation.
 
     >>> [round(_least_share(count, of), 2) for count, of in ((2, 2), (50, 50), (25, 50), (0, 5))]
     [0.67, 0.98, 0.43, 0.0]
@@ -191,11 +197,8 @@ def _least_share(count: int, of: int) -> float:
     return max(0.0, (share + 1 / (2 * of) - root) / (1 + 1 / of))
 
 
-_ORDER = {"value": 0, "missing": 1, "present": 2}
-
-
 def _rank(found: tuple[float, Commonality]) -> tuple[float, int, int, str, str]:
-    """What is clearest comes first; of two that are as clear, what is in the task and says a value."""
+    """Return the sort key: the clearest fact first; on a tie, one in the task that names a value."""
     score, each = found
     return -round(score, 6), not _is_about_the_work(each.name), _ORDER[each.kind], each.name, str(each.value)
 
@@ -237,9 +240,9 @@ def _most_common(values: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterator[tuple[str, str | None]]:
-    """Every (dotted path, JSON text) inside; lists add nothing to the path, what is hidden and null is left out.
+    """Yield every (dotted path, JSON text) inside; lists add nothing to the path, hidden keys and null are left out.
 
-    What is masked or encrypted has no text.
+    Masked and encrypted values have no text.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -254,7 +257,7 @@ def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterato
 
 
 def _lost_names(types: Any) -> frozenset[str]:
-    """The names of values that were lost or masked when the task was written: descriptions stand there."""
+    """Return the names of values that were lost or masked when the task was written: a description replaced them."""
     if not isinstance(types, Mapping):
         return frozenset()
     lost = (pointer for pointer, kind in types.items() if isinstance(kind, str) and kind.partition(":")[0] == LOST)
@@ -262,7 +265,7 @@ def _lost_names(types: Any) -> frozenset[str]:
 
 
 def _without_places(parts: Sequence[str]) -> str:
-    """The name without places in lists: which of them a part is, a name does not say."""
+    """Return the name without places in lists."""
     return ".".join(part for part in parts if part != "-" and not part.isdigit())
 
 
@@ -270,24 +273,15 @@ def _unescape(step: str) -> str:
     return step.replace("~1", "/").replace("~0", "~")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What the letters of a group have in common, and what a letter lacks that others had that succeeded: by samples.
-
-MOST_SAMPLE = 1000  # letters of each side
-SAMPLE_BYTES = 8 * 1024 * 1024  # about, of the letters of one side: fewer are looked at where they are large
-_SUCCEEDED = (
-    Is("status", (DeadLetterStatus.COMPLETED.value,)),
-    Is("resolution_status", (ResolutionStatus.REQUEUED.value,)),
-)
+# --- samples of stored letters
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCommonalities:
-    """What letters of a group have in common and other letters of their adapters do not have, the most telling first.
+    """The facts that letters of a group share and other letters of their adapters do not, the most telling first.
 
-    Of the `letters` the newest `sampled` were looked at, and of the `others` the newest `others_sampled`; numbers in
-    `items` are of these. Of `too_large` of them not all values of the task were looked at. `degraded` says, in words,
-    why some may be missing.
+    Of the `letters` the newest `sampled` were read, and of the `others` the newest `others_sampled`; numbers in `items`
+    are of these. Of `too_large` letters not all values were read. `degraded` says in words why some may be missing.
     """
 
     fingerprint: str
@@ -303,9 +297,9 @@ class GroupCommonalities:
 
 @dataclass(frozen=True, slots=True)
 class LetterContrasts:
-    """What a letter lacks that letters of its adapter had whose work succeeded, the clearest first.
+    """The facts that a letter lacks and succeeded letters of its adapter had, the clearest first.
 
-    Of the `succeeded` the newest `sampled` were looked at; numbers in `items` are of these.
+    Of the `succeeded` the newest `sampled` were read; numbers in `items` are of these.
     """
 
     task_id: str
@@ -325,7 +319,7 @@ class _Sample:
 
 
 async def group_commonalities(context: QueueContext, fingerprint: str, sample: int = SAMPLE) -> GroupCommonalities:
-    """See `Groups.commonalities`."""
+    """Return the commonalities of a group, see `Groups.commonalities`."""
     _require_sample(sample)
     await context.open()
     await context.require("read", f"group:{fingerprint}")
@@ -353,7 +347,7 @@ async def group_commonalities(context: QueueContext, fingerprint: str, sample: i
 
 
 async def letter_contrasts(context: QueueContext, letter: DeadLetter, sample: int = SAMPLE) -> LetterContrasts:
-    """See `LetterOperations.contrasts`."""
+    """Return the contrasts of a letter, see `LetterOperations.contrasts`."""
     _require_sample(sample)
     adapter = letter.adapter or NO_ADAPTER
     here = Is("namespace", (letter.namespace,))
@@ -381,7 +375,7 @@ async def _sample(context: QueueContext, where: tuple[Condition, ...], most: int
 
 
 async def _facts(context: QueueContext, letters: Sequence[DeadLetter]) -> list[Facts]:
-    """The facts of each, read in a thread: others need not wait for large tasks."""
+    """Return the facts of each letter, read in a thread: others need not wait for large tasks."""
     from mahavishnu.values.payload import is_secret  # who only lists letters does not wait for it
 
     is_hidden = partial(is_secret, patterns=context.letter_factory.redact_keys)

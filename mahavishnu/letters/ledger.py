@@ -71,7 +71,7 @@ class Ledger:
         self._context, self._clock = context, context.clock
 
     async def sums(self) -> Mapping[str, int]:
-        """The sums over all entries, exact also where a process died while it deleted letters or added them up."""
+        """Return the sums over all entries, exact also after a crash during a deletion or an addition."""
         context = self._context
         tally = await context.ledger.tally(Query(), by=["gone"], sums=_SUMS)
         groups = tally.by(0)
@@ -92,7 +92,7 @@ class Ledger:
         return sums
 
     async def groups(self) -> Mapping[str, GroupSum]:
-        """The letters that are in sums, by group; in an outage those of sums that can be read."""
+        """Return the letters that are in sums, by group; in an outage those of readable sums."""
         sums: dict[str, GroupSum] = {}
         some = AnyOf((Between("by_group", at_least=1), Is("gone", (LedgerState.FOLDING.value,))))
         page = await self._context.ledger.find(Query((some,), limit=_SUMS_AT_ONCE))  # what is away is missing
@@ -106,10 +106,7 @@ class Ledger:
         return sums
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
-        """Store a letter again whose numbers are in the sums, and take them out there.
-
-        None if another letter, or a tombstone, has its key. Raises StoreError.
-        """
+        """Store a letter again and take its numbers out of the sums. Return None if its key is taken."""
         return await self._folding(letter.namespace).take_back(letter)
 
     async def settle(self, namespace: str) -> None:
@@ -119,40 +116,32 @@ class Ledger:
     def _folding(self, namespace: str, limit: timedelta = timedelta()) -> _Folding:
         return _Folding(home_of(self._context.store), namespace, self._clock.now(), limit)
 
-    async def fold(self) -> int:
-        """Add up the tombstones of letters that were deleted longer ago than the limit, and remove them.
-
-        Returns how many were added up. Does nothing while the store that all processes share is away.
-        """
+    async def _is_home(self) -> bool:
         await self._context.open()
-        store = self._context.store
-        if is_home_away(store):
-            return 0
+        return not is_home_away(self._context.store)
+
+    async def fold(self) -> int:
+        """Add up the tombstones of letters deleted longer ago than the limit, and remove them. Return how many.
+
+        Do nothing while the shared store is away.
+        """
+        limit = timedelta(days=self._context.limits.tombstone_days)
         # Tombstones that are kept locally go home first.
-        return await self._folding(
-            self._context.namespace, timedelta(days=self._context.limits.tombstone_days)
-        ).fold_all()
+        return await self._folding(self._context.namespace, limit).fold_all() if await self._is_home() else 0
 
     async def fold_closed(self, at_least: int = _LISTED) -> int:
-        """Add up the numbers of letters that were closed a while ago: some of them, if there are so many.
+        """Add up the numbers of letters that were closed a while ago, a part at a time. Return how many.
 
-        Returns how many were added up. Does nothing while the store that all processes share is away.
+        Do nothing while the shared store is away.
         """
-        await self._context.open()
-        if is_home_away(self._context.store):
-            return 0
-        return await self._folding(self._context.namespace, _CLOSED_FOR).fold_closed(at_least)
+        folding = self._folding(self._context.namespace, _CLOSED_FOR)
+        return await folding.fold_closed(at_least) if await self._is_home() else 0
 
     async def fold_others(self) -> int:
-        """Add up tombstones of other namespaces, whose apps may be gone: some at a time, and only those of a year ago.
-
-        Returns how many were added up.
-        """
-        await self._context.open()
-        store = self._context.store
-        if is_home_away(store):
+        """Add up year-old tombstones of other namespaces, whose apps may be gone, a part at a time. Return how many."""
+        if not await self._is_home():
             return 0
-        home, now = home_of(store), self._clock.now()
+        home, now = home_of(self._context.store), self._clock.now()
         limit = timedelta(days=max(self._context.limits.tombstone_days, _OTHERS_DAYS))
         old = Query((_DELETED, Between("resolution_timestamp", below=now - limit)))
         tally = await home.collection(LETTERS).tally(old, ["namespace"])
@@ -175,7 +164,7 @@ class _Folding:
         self._revisions, self._history = home.collection(REVISIONS), home.collection(HISTORY)
 
     async def fold_all(self, lists: int | None = None) -> int:
-        """Fold and remove what is old enough, or so many lists of it. Returns how many tombstones were folded."""
+        """Fold and remove what is old enough, or so many lists of it. Return how many tombstones were folded."""
         count = await self.settle()
         while lists != 0 and (listing := await self._list_more()) is not None:
             count += await self._finish_day(listing)
@@ -185,7 +174,7 @@ class _Folding:
         return count
 
     async def settle(self) -> int:
-        """Finish what somebody has left behind. Returns how many were folded."""
+        """Finish what somebody has left behind. Return how many were folded."""
         count = await self._finish_days()
         await self._remove_folded()
         return count
@@ -197,7 +186,7 @@ class _Folding:
         return count
 
     async def fold_closed(self, at_least: int) -> int:
-        """Fold letters that were closed long enough ago, some at a time. Returns how many were folded."""
+        """Fold letters that were closed long enough ago, some at a time. Return how many were folded."""
         count = await self._finish_days()
         stuck = await self._listed_keys()
         old = Between("resolution_timestamp", below=self._now - self._limit)
@@ -214,11 +203,11 @@ class _Folding:
         return count
 
     async def _listed_keys(self) -> set[str]:
-        """What is in the hands of the sum that lists it, because it could not be decided or somebody is at it."""
+        """Return the keys listed by a sum that is not finished: undecided, or another process is at it."""
         return {each.key async for day in scan(self._ledger, _in_state(LedgerState.FOLDING)) for each in day.folding}
 
     async def _list_closed(self, keys: list[str]) -> tuple[LedgerEntry | None, Sequence[DeadLetter]]:
-        """Have this month list the closed letters under these keys. Returns its entry, or None, and the letters."""
+        """Have this month list the closed letters under these keys. Return its entry, or None, and the letters."""
         month = await get_one(self._ledger, name := self._name(self._now.strftime("%Y-%m")))
         if month is not None and month.folding:
             return None, ()
@@ -228,9 +217,7 @@ class _Folding:
         return await write_one(self._ledger, month) if listed else None, seen
 
     def _is_closed(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
-        if not isinstance(letter, DeadLetter) or letter.is_open or letter.is_deleted or not has_numbers(letter):
-            return False
-        return letter.resolution.at is not None and letter.resolution.at < self._now - self._limit
+        return self._is_old(letter) and not letter.is_open and not letter.is_deleted and has_numbers(letter)
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
@@ -267,7 +254,7 @@ class _Folding:
         return LedgerEntry(name or self._today, self._now, namespace=self._namespace)
 
     async def _list_more(self) -> LedgerEntry | None:
-        """Have today list old tombstones. Returns today's entry, or None if there is nothing to be done."""
+        """Have today list old tombstones. Return today's entry, or None if there is nothing to be done."""
 
         async def list_old(day: LedgerEntry | None) -> LedgerEntry | None:
             if day is not None and day.folding:
@@ -276,22 +263,22 @@ class _Folding:
             page = await self._letters.find(Query((_DELETED, old, Between("generation", at_least=1)), limit=_LISTED))
             # A search may be behind. What was folded in today's name before its list was emptied is seen here.
             there = await self._letters.get([letter.key for letter in page.items])
-            listed = tuple(ListedTombstone.of(letter) for letter in there if self._is_old(letter))
+            gone = [letter for letter in there if self._is_old(letter) and letter.is_deleted and letter.generation]
+            listed = tuple(map(ListedTombstone.of, gone))
             return replace(day or self._empty_day(), folding=listed) if listed else None
 
         _, listing = await write_with_retry(self._ledger, self._today, list_old, what="the numbers of", tries=_TRIES)
         return listing
 
     def _is_old(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
-        if not isinstance(letter, DeadLetter) or not letter.is_deleted or not letter.generation:
-            return False
-        return letter.resolution.at is not None and letter.resolution.at < self._now - self._limit
+        at = letter.resolution.at if isinstance(letter, DeadLetter) else None
+        return at is not None and at < self._now - self._limit
 
     async def _finish_day(self, day: LedgerEntry, seen: Sequence[DeadLetter] = ()) -> int:
-        """Fold what the day lists, and have it add up the numbers. Returns how many it added up.
+        """Fold the tombstones that the day lists, and add up their numbers. Return how many were added up.
 
-        What cannot be decided, because the store does not take it or cannot read it, stays listed. `seen` are the
-        letters as they were when they were listed: where one was changed since, the write is refused, and it is read.
+        An undecided tombstone, which the store refuses or cannot read, stays listed. `seen` are the letters as they
+        were listed: if one has changed since, its write is refused, and it is read again.
         """
         folded: list[ListedTombstone] = []
         left: list[ListedTombstone] = []
@@ -359,7 +346,7 @@ def _is_folded(listed: ListedTombstone, current: Result[DeadLetter], day: str) -
 
 
 def _is_listed(letter: DeadLetter, day: Result[LedgerEntry]) -> bool:
-    """Whether its day still needs it in order to know that it was folded."""
+    """Return whether its day still needs the tombstone to know that it was folded."""
     if isinstance(day, LedgerEntry):
         return any(fold_state(listed, letter, day.key) is FoldState.FOLDED for listed in day.folding)
     return day is not None
@@ -370,7 +357,7 @@ def _in_state(state: LedgerState) -> Query:
 
 
 def _numbers(letters: int, tallies: Tallies) -> dict[str, int]:
-    """The numbers as a tally over `_SUMS` gives them."""
+    """Return the numbers as a tally over `_SUMS` gives them."""
     return {"letters": letters, **{f"tally_{name}": getattr(tallies, name) for name in _TALLIES}}
 
 

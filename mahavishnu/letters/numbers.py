@@ -36,9 +36,9 @@ class ReasonLines(list[dict[str, Any]]):
 
 
 async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -> tuple[Tally, Mapping[str, int]]:
-    """The open letters by `GROUPS`, with the `SUMS` over all letters that have numbers; and the numbers in the ledger.
+    """Return the open letters by `GROUPS`, with the `SUMS` over all letters that have numbers, and those of the ledger.
 
-    Numbers go from letters to the ledger. Where that happened meanwhile, they are read again.
+    Numbers move from letters to the ledger. If some did meanwhile, read them again.
     """
     summed = await ledger.sums()
     for _ in range(_TRIES):
@@ -57,12 +57,12 @@ async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -
 def statistics(
     tally: Tally, max_size: int | None, deleted: Mapping[str, int] | None, here: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What `get_statistics` answers, from a tally by `GROUPS` with `SUMS`, as `count_letters` makes it.
+    """Return the answer of `get_statistics` from a tally by `GROUPS` with `SUMS`, as `count_letters` makes it.
 
-    The lifetime numbers are sums over what each letter and each tombstone carries, and over what `deleted` ones and
-    closed ones left in the ledger, so they cannot drift from the letters. `here` is what only this process counts.
-    Where `max_size` is not known, as that of another app, it is None. There are no lifetime numbers without `deleted`:
-    they would fall when a letter is closed.
+    The lifetime numbers are sums over letters and tombstones, and over what `deleted` and closed letters left in the
+    ledger, so they cannot drift from the letters. `here` is what only this process counts. An unknown `max_size`, as
+    that of another app, is None. Without `deleted` there are no lifetime numbers: they would fall when a letter is
+    closed.
     """
     still_open = {
         values: cell for values, cell in tally.cells.items() if values[1] == ResolutionStatus.PENDING and cell.count
@@ -80,7 +80,7 @@ def statistics(
 
 
 def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
-    """Everything that ever happened to letters.
+    """Return the lifetime totals of letters.
 
     `enqueued_total` = open letters + retry_success + requeued + permanently_failed + manually_resolved + cancelled +
     archived + cleared + moved, always: a letter that is taken out of the archive again counts as enqueued again.
@@ -92,12 +92,12 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
 
 
 async def count_by_reason(letters: VisibleLetters) -> ReasonLines:
-    """What `get_statistics_by_reason` answers."""
+    """Return the answer of `get_statistics_by_reason`."""
     return by_reason(await letters.tally(Query(), BY_REASON, sums=["dlq_retry_count"], spans=["created_at"]))
 
 
 def by_reason(tally: Tally) -> ReasonLines:
-    """One line for each reason, most letters first, from a tally by `BY_REASON` over live letters."""
+    """Return one line for each reason, most letters first, from a tally by `BY_REASON` over live letters."""
     lines = ReasonLines()
     lines.degraded = tally.degraded
     for reason, whole in sorted(tally.by(0).items(), key=lambda item: (-item[1].count, str(item[0]))):

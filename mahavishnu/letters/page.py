@@ -1,4 +1,4 @@
-"""One letter: what happened, where it broke, its task with an edit and its difference, and what can be done."""
+"""Pages of letters: one letter with its history, edit and actions; the list by query; and the namespaces."""
 
 from __future__ import annotations
 
@@ -52,41 +52,10 @@ from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision
 from mahavishnu.workers.service import Workers
 
-# ----------------------------------------------------------------------------------------------------
-# The namespaces of the store: which are there, and the way to each.
-
-router = Router(tag="namespace_pages", documented=False)
-
-
-@dataclass(frozen=True, slots=True)
-class NamespacesView:
-    """The namespaces; `home` is the one that the server is for."""
-
-    namespaces: Sequence[NamespaceCount]
-    home: str
-
-    def place(self, name: str) -> str | None:
-        """Where its pages are, from those of the server's own; None where no address can name it."""
-        prefix = namespace_prefix(name)
-        return "" if name == self.home else prefix and f"{prefix}/"
-
-
-@router.get("/namespaces")
-async def namespaces_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
-    """All that are seen, with how many letters are open."""
-    console = console_of(request)
-    found = await console.read(request, dlq, _read)
-    return await show(request, "namespaces.html", NamespacesView(found.value, console.namespace), recent=found)
-
-
-async def _read(dlq: LetterQueue) -> Sequence[NamespaceCount]:
-    return await dlq.service(Search).namespaces()
-
-
-# ----------------------------------------------------------------------------------------------------
-
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
+ViewSaver = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
+FormFields = Annotated[Form, Depends(read_form)]
 VERBS: Mapping[str, str] = {
     "redrive": "It gets fresh attempts; the first one is due now.",
     "resolve": "It is closed as settled otherwise.",
@@ -96,6 +65,16 @@ VERBS: Mapping[str, str] = {
 }
 MOST_SIBLINGS, MOST_ENTRIES, ROWS = 5, 50, 3
 LARGEST_FORM = 100_000  # characters of JSON that are edited as a whole
+OPEN = "is:open"
+VIEWS = (
+    ("Open", OPEN),
+    ("Wait for a person", "is:open -has:due"),
+    ("Retried by themselves", "status:pending has:due"),
+    ("Running", "status:retrying"),
+    ("Closed", "is:closed"),
+    ("All", ""),
+)
+router = Router(tag="namespace_pages", documented=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +108,7 @@ class LetterView:
 
     @property
     def version(self) -> str:
-        """What an edit names, so that it changes nothing that nobody has seen."""
+        """The version that an edit names, so that it changes nothing unseen."""
         return etag(self.letter.version)
 
     @property
@@ -145,7 +124,7 @@ class LetterView:
 
     @property
     def is_large(self) -> bool:
-        """Whether the task is too much for a form: a page of megabytes is no use on a phone at night."""
+        """True if the task is too large for a form."""
         return len(self.task_text) > LARGEST_FORM
 
     @property
@@ -158,7 +137,7 @@ class LetterView:
 
 @router.get("/letters/{task_id}")
 async def letter_page(request: Request, dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
-    """All that is known of a letter."""
+    """Show a letter with all that is known of it."""
 
     async def read() -> LetterView:
         return await _view(request, dlq, await _get(dlq, task_id, where), Draft(), KEY_MARK)
@@ -172,57 +151,39 @@ async def letter_page(request: Request, dlq: Queue, actor: Viewer, where: ScopeQ
 
 @router.post("/letters/{task_id}/edit")
 async def edit(
-    request: Request,
-    dlq: Queue,
-    actor: Operator,
-    where: ScopeQuery,
-    task_id: str,
-    form: Annotated[Form, Depends(read_form)],
+    request: Request, dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, form: FormFields
 ) -> Response:
     """Show what an edit would do, or do it; the form says which by its button."""
     letter = await _get(dlq, task_id, where)
     rows = list(zip(form.texts("path"), form.texts("value"), strict=False))
-    given_task = form.text("task")
+    given_task, create = form.text("task"), bool(form.text("create"))
     whole = given_task if given_task.strip() and given_task.split() != form.text("task_before").split() else None
     act, reason = form.text("act", "preview"), form.optional("reason")
-    scope: Any = where.arguments
-    draft = Draft(rows, whole, reason or "", create=bool(form.text("create")))
+    draft = Draft(rows, whole, reason or "", create=create)
     try:
-        changes = _changes(rows, whole, create=bool(form.text("create")))
+        changes = {**_changes(rows, whole, create=create), **where.arguments}
     except InvalidInput as wrong:
         return await _show(request, dlq, letter, replace(draft, problem=str(wrong)), status=422)
     if act == "preview":
-        preview = await dlq.service(LetterOperations).preview_edit(letter.task_id, **changes, **scope)
+        preview = await dlq.service(LetterOperations).preview_edit(letter.task_id, **changes)
         return await _show(request, dlq, letter, replace(draft, preview=preview, problem=preview.refused))
     if form.text("version") != etag(letter.version):
         why = "Somebody changed the letter since this page was shown. What stands here now is new: look at it again."
         return await _show(request, dlq, letter, replace(draft, problem=why), status=412)
     try:
-        await dlq.service(LetterOperations).edit(
-            letter.task_id,
-            by=acting_name(actor, None),
-            notes=reason,
-            base=letter,
-            redrive=act == "redrive",
-            **changes,
-            **scope,
-        )
+        how: dict[str, Any] = {"by": acting_name(actor, None), "notes": reason, "redrive": act == "redrive"}
+        await dlq.service(LetterOperations).edit(letter.task_id, base=letter, **how, **changes)
     except (StoreError, PermissionDenied):
         raise
     except MahavishnuError as refused:
         return await _show(request, dlq, letter, replace(draft, problem=str(refused)), status=422)
     done = "Edited, and it gets fresh attempts; the first one is due now." if act == "redrive" else "Edited."
-    return console_of(request).go(request, _address(request, letter), Said(done))
+    return _go(request, letter, done)
 
 
 @router.post("/letters/{task_id}/restore")
 async def restore(
-    request: Request,
-    dlq: Queue,
-    actor: Operator,
-    where: ScopeQuery,
-    task_id: str,
-    form: Annotated[Form, Depends(read_form)],
+    request: Request, dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, form: FormFields
 ) -> Response:
     """Make the letter what it was as a revision."""
     letter = await _get(dlq, task_id, where)
@@ -230,63 +191,42 @@ async def restore(
         number = int(form.text("revision"))
     except ValueError:
         raise InvalidInput("a revision is a number") from None
-    await dlq.service(LetterOperations).restore(letter.task_id, number, by=acting_name(actor, None), **_scope(where))
-    return console_of(request).go(request, _address(request, letter), Said(f"It is what it was as revision {number}."))
+    scope: Any = where.arguments
+    await dlq.service(LetterOperations).restore(letter.task_id, number, by=acting_name(actor, None), **scope)
+    return _go(request, letter, f"It is what it was as revision {number}.")
 
 
 @router.post("/letters/{task_id}/retry")
 async def retry(
-    request: Request,
-    dlq: Queue,
-    actor: Operator,
-    where: ScopeQuery,
-    task_id: str,
-    form: Annotated[Form, Depends(read_form)],
+    request: Request, dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, form: FormFields
 ) -> Response:
     """Run it now, in this process."""
     letter = await _get(dlq, task_id, where)
-    ran = await dlq.retry_task(
-        letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
-    )
+    ran = await dlq.retry_task(letter.task_id, **_act(actor, form, where))
     if ran["success"]:
-        return console_of(request).go(request, _address(request, letter), Said("It was run, and succeeded."))
-    said = Said(f"It was not run to its end: {ran['error']}"[:500], "bad")
-    return console_of(request).go(request, _address(request, letter), said)
+        return _go(request, letter, "It was run, and succeeded.")
+    return _go(request, letter, f"It was not run to its end: {ran['error']}"[:500], "bad")
 
 
 @router.post("/letters/{task_id}/delete")
 async def delete(
-    request: Request,
-    dlq: Queue,
-    actor: Admin,
-    where: ScopeQuery,
-    task_id: str,
-    form: Annotated[Form, Depends(read_form)],
+    request: Request, dlq: Queue, actor: Admin, where: ScopeQuery, task_id: str, form: FormFields
 ) -> Response:
     """Delete the letter for good; its id has to be typed."""
     letter = await _get(dlq, task_id, where)
     if form.text("typed").strip() != letter.task_id:
-        said = Said("The id that was typed is not that of the letter. Nothing was deleted.", "bad")
-        return console_of(request).go(request, _address(request, letter), said)
-    await dlq.deletion.delete_task(
-        letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **_scope(where)
-    )
+        return _go(request, letter, "The id that was typed is not that of the letter. Nothing was deleted.", "bad")
+    await dlq.deletion.delete_task(letter.task_id, **_act(actor, form, where))
     return console_of(request).go(request, "letters", Said(f"{letter.task_id} is deleted for good."))
 
 
 def _add_verb(verb: str, sentence: str) -> None:
     async def act(
-        request: Request,
-        dlq: Queue,
-        actor: Operator,
-        where: ScopeQuery,
-        task_id: str,
-        form: Annotated[Form, Depends(read_form)],
+        request: Request, dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, form: FormFields
     ) -> Response:
         letter = await _get(dlq, task_id, where)
-        move = getattr(dlq.service(LetterOperations), verb)
-        await move(letter.task_id, by=acting_name(actor, None), notes=form.optional("reason"), **where.arguments)
-        return console_of(request).go(request, _address(request, letter), Said(sentence))
+        await getattr(dlq.service(LetterOperations), verb)(letter.task_id, **_act(actor, form, where))
+        return _go(request, letter, sentence)
 
     act.__name__ = verb
     router.post(f"/letters/{{task_id}}/{verb}")(act)
@@ -338,7 +278,7 @@ async def _view(request: Request, dlq: LetterQueue, letter: DeadLetter, draft: D
 
 
 async def _beside(dlq: LetterQueue, letter: DeadLetter) -> tuple[Sequence[DeadLetter] | None, LetterContrasts | None]:
-    """What other letters say of this one: many are read for it, and they hardly change."""
+    """Return siblings and contrasts of a letter: many letters are read for these, and they hardly change."""
     return await asyncio.gather(
         read_or_none(_siblings(dlq, letter)),
         read_or_none(
@@ -357,7 +297,7 @@ async def _siblings(dlq: LetterQueue, letter: DeadLetter) -> Sequence[DeadLetter
 
 
 def _changes(rows: Sequence[tuple[str, str]], task: str | None, *, create: bool) -> dict[str, Any]:
-    """What the form asks for. Raises InvalidInput for what is no JSON, and where nothing was written."""
+    """Return the changes of the form. Raise InvalidInput for invalid JSON, and for no change."""
     patch = patch_of(rows)
     if task is not None and patch:
         raise InvalidInput("change single values, or the whole task, not both")
@@ -368,31 +308,18 @@ def _changes(rows: Sequence[tuple[str, str]], task: str | None, *, create: bool)
     return {"patch": patch, "create": create}
 
 
-def _address(request: Request, letter: DeadLetter) -> str:
-    return letter_path(letter.task_id, letter_query(letter, console_of(request).namespace_of(request)))
+def _go(request: Request, letter: DeadLetter, text: str, tone: str = "good") -> Response:
+    """Return to the page of the letter with a message."""
+    path = letter_path(letter.task_id, letter_query(letter, console_of(request).namespace_of(request)))
+    return console_of(request).go(request, path, Said(text, tone))
 
 
-def _scope(where: ScopeQuery) -> Any:
-    return {**where.arguments}
-
-
-# ----------------------------------------------------------------------------------------------------
-# The list of letters: a query, the rows that it means, and what can be done with all of them.
-
-ViewSaver = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
-OPEN = "is:open"
-VIEWS = (
-    ("Open", OPEN),
-    ("Wait for a person", "is:open -has:due"),
-    ("Retried by themselves", "status:pending has:due"),
-    ("Running", "status:retrying"),
-    ("Closed", "is:closed"),
-    ("All", ""),
-)
+def _act(actor: Actor, form: Form, where: ScopeQuery) -> Any:
+    return {"by": acting_name(actor, None), "notes": form.optional("reason"), **where.arguments}
 
 
 async def count_open(dlq: LetterQueue) -> Number:
-    """How many letters are open."""
+    """Return the number of open letters."""
     counted = await dlq.service(Search).count(dlq.service(Search).query(OPEN))
     return Number(counted.number, least=counted.degraded is not None)
 
@@ -413,12 +340,12 @@ class LettersView:
 
     @property
     def headline(self) -> str:
-        """What is listed."""
+        """The name of the view, or `Letters`."""
         return next((name for name, text in VIEWS if text == self.q), "Letters") if self.is_view else "Letters"
 
     @property
     def is_view(self) -> bool:
-        """Whether this is one of the views above the list, and no query of somebody's own."""
+        """True for one of the views above the list, False for any other query."""
         return self.q in [text for _, text in VIEWS] and not self.others
 
     @property
@@ -428,7 +355,7 @@ class LettersView:
         return {name: value for name, value in given.items() if name not in ("q", "cursor", "limit", "sort", "offset")}
 
     def url(self, **changes: Any) -> str:
-        """This list with other parameters; None leaves one out."""
+        """Return the address of this list with other parameters; None leaves one out."""
         wanted = {"q": self.q, **self.others, "sort": self.params.sort, "limit": self.params.limit, **changes}
         if wanted["sort"] == "newest":
             del wanted["sort"]
@@ -437,7 +364,7 @@ class LettersView:
         return f"letters?{urlencode({name: value for name, value in wanted.items() if value is not None}, doseq=True)}"
 
     def without(self, name: str) -> str:
-        """This list without one of the filters beside the text."""
+        """Return the address of this list without one of the filters beside the text."""
         return self.url(**{name: None})
 
 
@@ -445,7 +372,7 @@ class LettersView:
 async def letters_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Parameters()]
 ) -> Response:
-    """Letters that a query means; the open ones if there is none."""
+    """Show the letters of a query; without one, the open letters."""
     named = params.model_dump(exclude_defaults=True)
     only_paging = not {*named} - {"cursor", "limit", "sort", "offset"}
     q = params.q if params.q is not None else (OPEN if only_paging and "q" not in request.query_params else "")
@@ -471,9 +398,7 @@ async def letters_page(
 
 
 @router.post("/letters/views")
-async def save_view(
-    request: Request, dlq: OwnQueue, actor: ViewSaver, form: Annotated[Form, Depends(read_form)]
-) -> Response:
+async def save_view(request: Request, dlq: OwnQueue, actor: ViewSaver, form: FormFields) -> Response:
     """Save a query under a name, for everybody; or delete the view of that name."""
     name, text, by = form.text("name").strip(), form.text("q"), acting_name(actor, None)
     if form.text("act") == "delete":
@@ -483,3 +408,24 @@ async def save_view(
         await dlq.service(Views).save(name, text, by=by, sort=form.text("sort") or "newest")
         said = f"Saved as {name}, for everybody."
     return console_of(request).go(request, f"letters?{urlencode({'q': text})}", Said(said))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacesView:
+    """The namespaces; `home` is the one that the server is for."""
+
+    namespaces: Sequence[NamespaceCount]
+    home: str
+
+    def place(self, name: str) -> str | None:
+        """Return the path of its pages, from those of the server's own; None where no address can name it."""
+        prefix = namespace_prefix(name)
+        return "" if name == self.home else prefix and f"{prefix}/"
+
+
+@router.get("/namespaces")
+async def namespaces_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
+    """Show the visible namespaces, with their open letters."""
+    console = console_of(request)
+    found = await console.read(request, dlq, lambda own: own.service(Search).namespaces())
+    return await show(request, "namespaces.html", NamespacesView(found.value, console.namespace), recent=found)

@@ -32,7 +32,7 @@ class LetterList(list[DeadLetter]):
 
 
 def list_query(status: DeadLetterStatus | str | None, query: Query | None, filters: Mapping[str, Any]) -> Query:
-    """Which letters a list is about: open ones unless something else is said. Raises InvalidInput."""
+    """Return the query of a list: open letters unless something else is said. Raise InvalidInput."""
     if query is not None:
         if status is not None or filters:
             raise InvalidInput("give a query or filters, not both")
@@ -46,7 +46,7 @@ def list_query(status: DeadLetterStatus | str | None, query: Query | None, filte
 
 
 async def collect(context: QueueContext, query: Query, limit: int | None) -> LetterList:
-    """What the query means, at most `limit`; what cannot be read is named in the log and left out."""
+    """Return the letters of the query, at most `limit`; unreadable ones are logged and left out."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise InvalidInput(f"limit must be a whole number from 0, not {limit!r:.80}")
     found, after = LetterList(), None
@@ -65,7 +65,7 @@ async def collect(context: QueueContext, query: Query, limit: int | None) -> Let
 
 
 async def require_letter(context: QueueContext, task_id: str, namespace: str | None, queue: str) -> DeadLetter:
-    """The letter of a task as it is now. Raises NoSuchLetter."""
+    """Return the current letter of a task. Raise NoSuchLetter."""
     await context.open()
     key = context.key(task_id, namespace, queue)
     if (letter := await get_one(context.letters, key)) is None:
@@ -74,7 +74,7 @@ async def require_letter(context: QueueContext, task_id: str, namespace: str | N
 
 
 async def require_payload(context: QueueContext, task_id: str, namespace: str | None, queue: str) -> DeadLetter:
-    """The same for who reads its payload. Raises PermissionDenied too."""
+    """Return the letter for a reader of its payload. Raise NoSuchLetter and PermissionDenied."""
     await context.require("read", f"letter:{context.key(task_id, namespace, queue)}", namespace)
     return await require_letter(context, task_id, namespace, queue)
 
@@ -82,7 +82,7 @@ async def require_payload(context: QueueContext, task_id: str, namespace: str | 
 async def read_revisions(
     context: QueueContext, task_id: str, entry_id: str | None, namespace: str | None, queue: str
 ) -> list[Revision]:
-    """See `LetterOperations.revisions`."""
+    """Return the revisions of a letter, see `LetterOperations.revisions`."""
     key = context.key(task_id, namespace, queue)
     await context.require("read", f"letter:{key}", namespace)
     await context.open()
@@ -112,7 +112,7 @@ async def require_seen(context: QueueContext, act: str, task_id: str, where: Map
 
 
 async def only_namespace(letters: Collection[DeadLetter], task_id: str, queue: str) -> str | None:
-    """The namespace that has a letter of this task; None if none has. Raises InvalidInput if several have."""
+    """Return the namespace that has a letter of this task, or None. Raise InvalidInput if several have."""
     found = await letters.find(Query((Is("task_id", (task_id,)), Is("queue", (queue,)))))
     names = sorted({letter.namespace for letter in found.items})
     if len(names) > 1:
@@ -121,13 +121,9 @@ async def only_namespace(letters: Collection[DeadLetter], task_id: str, queue: s
 
 
 async def page(
-    collection: Collection[DeadLetter],
-    query: Query,
-    after: Cursor | None,
-    offset: int,
-    most_bytes: int | None = None,
+    collection: Collection[DeadLetter], query: Query, after: Cursor | None, offset: int, most_bytes: int | None = None
 ) -> Page[DeadLetter]:
-    """A page that begins `offset` letters after the cursor, or after the start, and ends early at `most_bytes`."""
+    """Return a page that begins `offset` letters after the cursor or the start, and ends early at `most_bytes`."""
     if type(offset) is not int or offset < 0:
         raise InvalidInput(f"offset must be a whole number from 0, not {offset!r:.80}")
     while offset:
@@ -143,9 +139,7 @@ async def page(
 async def _page_within(
     collection: Collection[DeadLetter], query: Query, after: Cursor | None, most_bytes: int
 ) -> Page[DeadLetter]:
-    """A page of at least one letter whose letters have no more than so many bytes, about. It is read in steps, so that
-    not all that it could have been are in memory.
-    """
+    """Return a page of at least one letter and at most about so many bytes, read in steps to save memory."""
     items: list[DeadLetter] = []
     positions: list[tuple[Any, ...]] = []
     corrupt: list[StoreError] = []
@@ -171,7 +165,7 @@ async def _page_within(
 
 
 def _size_of(letter: DeadLetter) -> int:
-    """What a letter takes, about, when it is shown, where its task stands under two names."""
+    """Return the approximate size of a letter when it is shown, where its task appears under two names."""
     history = sum(len(failure.message) + len(failure.traceback or "") for failure in letter.failures)
     return 2 * len(letter.payload.text) + len(letter.labels.text) + len(letter.error) + history
 

@@ -53,13 +53,13 @@ class Requeues:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> dict[str, Any]:
-        """Send a task back: pending, due now, with fresh attempts and a higher priority. Once, until a run has ended.
+        """Send a task back: pending, due now, with fresh attempts and a higher priority, until an attempt has ended.
 
-        Beyond `max_dlq_retries` requeues of this task it is given up instead. Both numbers are those of the settings
-        (3 and 10) unless they are given. Answers `success`, `message`, `new_task_state` (`pending`; `error` when given
-        up; `retrying` while somebody runs it; None where there is nothing to send back) and `dlq_retry_count`; for None
-        `why` is the cause: there is no letter, it is closed, or it was sent back already.
-        Raises InvalidInput for numbers below 0, and StoreError.
+        Beyond `max_dlq_retries` requeues of this task, mark it as failed instead. Both numbers default to the settings
+        (3 and 10). Return `success`, `message`, `new_task_state` (`pending`; `error` when marked as failed; `retrying`
+        while it is running; None where there is nothing to send back) and `dlq_retry_count`; for None `why` is the
+        cause: there is no letter, it is closed, or it was sent back already. Raise InvalidInput for numbers below 0,
+        and StoreError.
 
         >>> await dlq.requeue_from_dlq("wf_1", resolved_by="ann")  # doctest: +SKIP
         {'success': True, 'message': 'Task requeued successfully', 'new_task_state': 'pending', 'dlq_retry_count': 1}
@@ -106,7 +106,7 @@ class Requeues:
             log.warning("the lifecycle task of letter %r is not back yet: %s", letter.key, problem)
 
     async def requeue_exhausted(self) -> int:
-        """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Returns how many."""
+        """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Return how many."""
         await self._context.open()
         rules, sent = self._context.rules(RequeueRules), 0
         for query in rules.queries(self._clock.now()):
@@ -118,7 +118,7 @@ class Requeues:
         return sent
 
     async def outcomes(self) -> dict[str, int]:
-        """What came of requeues: how many letters are in flight, succeeded, failed again, or were closed before."""
+        """Return the outcomes of requeues: letters in flight, succeeded, failed again, or closed before."""
         await self._context.open()
         tally = await self._letters.tally(Query(), ["requeue_outcome"])
         return {str(outcome): cell.count for outcome, cell in tally.by(0).items() if outcome is not None}
@@ -137,7 +137,7 @@ class Requeues:
         return why
 
     def _requeue_by_rule(self, current: DeadLetter) -> DeadLetter:
-        """Decided on the letter as it is when it is written: whoever else sweeps, it is sent back once."""
+        """Requeue the letter as it is when it is written: of several sweepers one sends it back."""
         if why := self._objection(current):
             raise IllegalMove(current.key, "requeue", current.status, why)
         rules, now = self._context.rules(RequeueRules), self._clock.now()

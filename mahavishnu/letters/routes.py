@@ -1,4 +1,4 @@
-"""Letters over HTTP: lists, one letter, and what people do with it."""
+"""Letters over HTTP: lists, one letter, actions on it, and how it differs from letters that succeeded."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ from mahavishnu.http.schemas import (
     fields_of,
 )
 from mahavishnu.letters import commonalities
-from mahavishnu.letters import commonalities as services
 from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.letters.transfer import Transfer
@@ -65,60 +64,6 @@ from mahavishnu.search.requests import as_query
 from mahavishnu.stores.base import Cursor
 from mahavishnu.workers.processing import Processing
 from mahavishnu.workers.service import Workers
-
-# ----------------------------------------------------------------------------------------------------
-# What is answered about what letters have in common, and what one lacks.
-
-
-@fields_of(commonalities.Commonality, "kind name letters others query")
-class Commonality(ResponseModel):
-    """Something that so many `letters` of the sample have, and so many `others` of those beside them."""
-
-    value: Any
-
-
-@fields_of(services.GroupCommonalities, "fingerprint letters sampled others others_sampled too_large degraded")
-class CommonalityList(ResponseModel):
-    """Of `letters` and of `others` the newest `sampled` and `others_sampled` were looked at."""
-
-    adapters: list[str]
-    items: list[Commonality]
-
-
-@fields_of(commonalities.Contrast, "name is_missing succeeded")
-class Contrast(ResponseModel):
-    """A value that the letter lacks, or that none of those that succeeded has."""
-
-    value: Any
-    usual: list[Any] = Field(description="The most frequent values of those that succeeded, and how many have each")
-
-
-@fields_of(services.LetterContrasts, "task_id adapter succeeded sampled too_large degraded")
-class ContrastList(ResponseModel):
-    """Of the letters that `succeeded` the newest `sampled` were looked at."""
-
-    items: list[Contrast]
-
-
-# ----------------------------------------------------------------------------------------------------
-# What sets a letter apart from those that succeeded, over HTTP.
-
-contrasts_router = Router(tag="letters")
-
-
-@contrasts_router.get(
-    "/dlq/{task_id}/contrasts",
-    response_model=ContrastList,
-    responses=problem_responses(404),
-    summary="What a letter lacks that letters had that succeeded",
-)
-async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
-    """Letters of its adapter whose work succeeded when it was run again."""
-    found = await dlq.service(LetterOperations).contrasts(decode_id(task_id), sample=sample, **where.arguments)
-    return json_response(to_json(found))
-
-
-# ----------------------------------------------------------------------------------------------------
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
@@ -135,14 +80,44 @@ _OBJECTS = {"type": "array", "items": {"type": "object"}}
 PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 NO_APP = "this server runs no letters: start it with --app MODULE:NAME, or redrive the letter, for a worker to run it"
 log = logging.getLogger(__name__)
-router = Router(tag="letters")
+router, contrasts_router = Router(tag="letters"), Router(tag="letters")
+
+
+@fields_of(commonalities.Commonality, "kind name letters others query")
+class Commonality(ResponseModel):
+    """Something that so many `letters` of the sample have, and so many `others` of those beside them."""
+
+    value: Any
+
+
+@fields_of(commonalities.GroupCommonalities, "fingerprint letters sampled others others_sampled too_large degraded")
+class CommonalityList(ResponseModel):
+    """The commonalities of a group, found in the newest `sampled` letters and `others_sampled` others."""
+
+    adapters: list[str]
+    items: list[Commonality]
+
+
+@fields_of(commonalities.Contrast, "name is_missing succeeded")
+class Contrast(ResponseModel):
+    """A value that the letter lacks, or that none of those that succeeded has."""
+
+    value: Any
+    usual: list[Any] = Field(description="The most frequent values of those that succeeded, and how many have each")
+
+
+@fields_of(commonalities.LetterContrasts, "task_id adapter succeeded sampled too_large degraded")
+class ContrastList(ResponseModel):
+    """The contrasts of a letter with the newest `sampled` letters that succeeded."""
+
+    items: list[Contrast]
 
 
 @router.get("/dlq", response_model=list[Letter], summary="Letters, newest first", name="list")
 async def list_letters(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Query()]
 ) -> Response:
-    """A page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
+    """Return a page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
     query = as_query(params, dlq.context.clock.now(), limit=params.limit, sort=SORTS[params.sort])
     after = None if params.cursor is None else Cursor.parse(params.cursor)
     page = await dlq.service(LetterOperations).find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
@@ -157,21 +132,21 @@ async def list_letters(
     "/dlq", status_code=201, response_model=LetterDetail, responses=problem_responses(409), summary="Keep a failure"
 )
 async def enqueue(dlq: Queue, actor: Operator, body: NewLetter) -> Response:
-    """The letter is durable when this answers. A failure of a task with an open letter is merged into that."""
+    """Record a failure, durably when this answers. An open letter of the same task absorbs the failure."""
     letter = await dlq.enqueue(**{"repos": [], "task": None, **body.model_dump(exclude_unset=True)})
     return json_response(letter_json(letter, whole=True), 201, {"ETag": etag(letter.version)})
 
 
 @router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
 async def by_reason(dlq: Queue, actor: Viewer) -> Response:
-    """One line for each reason that letters were written for."""
+    """Return one line for each reason that letters were written for."""
     lines = await dlq.get_statistics_by_reason()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
 async def statistics(dlq: Queue, actor: Viewer) -> Response:
-    """Size, breakdowns, lifetime numbers, processor, breakers, storage, and what a person should look at."""
+    """Return size, breakdowns, lifetime totals, processor, breakers, storage, and warnings."""
     numbers = await dlq.get_statistics()
     shown = {**to_json(numbers), "warnings": await dlq.health_warnings(numbers)}
     return json_response(shown, 200, degraded_header(numbers["degraded"]))
@@ -179,7 +154,7 @@ async def statistics(dlq: Queue, actor: Viewer) -> Response:
 
 @router.post("/dlq/clear", response_model=ClearResult, summary="Delete every open letter")
 async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
-    """Nothing brings them back; the statistics remember how many there were."""
+    """Delete every open letter for good; the statistics keep their number."""
     return json_response({"cleared": await dlq.clear_all(by=acting_name(actor, body.by), notes=body.notes)})
 
 
@@ -192,15 +167,11 @@ async def clear(dlq: Queue, actor: Admin, body: ClearRequest) -> Response:
     openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": _OBJECTS}}}},
 )
 async def import_letters(
-    request: Request,
-    dlq: OwnQueue,
-    actor: Operator,
-    even_deleted: bool = False,
-    namespace: NamespaceName | None = None,
+    request: Request, dlq: OwnQueue, actor: Operator, even_deleted: bool = False, namespace: NamespaceName | None = None
 ) -> Response:
-    """Letters as `export` gives them, one JSON document each. One that is here already stays as it is.
+    """Import letters as `export` gives them, one JSON document each. Existing letters stay as they are.
 
-    One that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
+    A letter that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
     from mahavishnu.letters.transfer import documents_in  # what lists letters does not wait for it
 
@@ -230,7 +201,7 @@ def _import_problem(problem: MahavishnuError) -> str:
     summary="Letters as lines of JSON, which import takes",
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
-    """Whole, as they are stored. An answer that ends early, without the end that HTTP gives it, is not complete."""
+    """Stream whole letters as they are stored. An answer without HTTP's proper end is not complete."""
     return await stream_lines(dlq.service(Transfer).export(as_query(params, dlq.context.clock.now())), NDJSON)
 
 
@@ -245,7 +216,7 @@ async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()
 async def one(
     dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """With all that is known; its ETag is wanted by an edit. A 304 is about the letter, and says nothing of workers."""
+    """Return the whole letter; an edit needs its ETag. A 304 says nothing about workers."""
     letter = await _get_letter(dlq, task_id, where)
     mark = etag(letter.version)
     if etag_matches(if_none_match, letter.version):
@@ -258,7 +229,7 @@ async def one(
 
 
 async def _why_each_waits(dlq: LetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
-    """What each letter waits for; None if that cannot be told now, or if it waits for nothing."""
+    """Return the reason why each letter waits; None if that is unknown now, or if it does not wait."""
     try:
         return await dlq.service(Workers).why_each_waits(letters)
     except StoreError:
@@ -271,7 +242,7 @@ async def _why_each_waits(dlq: LetterQueue, letters: Sequence[DeadLetter]) -> Se
 async def edit(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: LetterEdit, if_match: IfMatch = None
 ) -> Response:
-    """What it was before is kept as a revision. With If-Match, a letter that has changed since is not edited."""
+    """Edit the letter and keep its old state as a revision. With If-Match, a changed letter is not edited."""
     wanted: dict[str, Any] = {**_changes(body), **where.arguments}
     base = None
     if if_match is not None:
@@ -279,12 +250,7 @@ async def edit(
         if refusal := refuse_if_changed(if_match, base.version, f"letter {base.key!r}"):
             return refusal
     edited = await dlq.service(LetterOperations).edit(
-        decode_id(task_id),
-        by=acting_name(actor, body.by),
-        notes=body.notes,
-        base=base,
-        redrive=body.redrive,
-        **wanted,
+        decode_id(task_id), by=acting_name(actor, body.by), notes=body.notes, base=base, redrive=body.redrive, **wanted
     )
     return json_response(letter_json(edited, whole=True), 200, {"ETag": etag(edited.version)})
 
@@ -293,7 +259,7 @@ async def edit(
     "/dlq/{task_id}/preview", response_model=EditPreview, responses=_NO_LETTER, summary="What an edit would do"
 )
 async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, body: LetterEdit) -> Response:
-    """Nothing is changed."""
+    """Return the changes that an edit would make. Nothing is changed."""
     wanted: dict[str, Any] = {**_changes(body), **where.arguments}
     return json_response(
         to_json(await dlq.service(LetterOperations).preview_edit(decode_id(task_id), redrive=body.redrive, **wanted))
@@ -304,7 +270,7 @@ async def preview(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, bo
     "/dlq/{task_id}/revisions", response_model=list[Revision], responses=_NO_LETTER, summary="What a letter was before"
 )
 async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) -> Response:
-    """Oldest first."""
+    """Return the states before edits, oldest first."""
     return json_response(to_json(await dlq.service(LetterOperations).revisions(decode_id(task_id), **where.arguments)))
 
 
@@ -317,14 +283,10 @@ async def revisions(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str) 
 async def restore(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: RestoreRequest | None = None
 ) -> Response:
-    """An edit: what the letter is now is kept as a revision too."""
+    """Restore a revision by an edit: the present state becomes a revision too."""
     body = body or RestoreRequest()
-    how: dict[str, Any] = {
-        "by": acting_name(actor, body.by),
-        "notes": body.notes,
-        "redrive": body.redrive,
-        **where.arguments,
-    }
+    how: dict[str, Any] = {"by": acting_name(actor, body.by), "notes": body.notes, "redrive": body.redrive}
+    how |= where.arguments
     restored = await dlq.service(LetterOperations).restore(decode_id(task_id), body.revision, **how)
     return json_response(letter_json(restored, whole=True), 200, {"ETag": etag(restored.version)})
 
@@ -335,7 +297,7 @@ async def restore(
 async def requeue(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: RequeueRequest | None = None
 ) -> Response:
-    """With a higher priority and fresh attempts; once, until a run has ended."""
+    """Requeue with a higher priority and fresh attempts; once, until an attempt has ended."""
     body = body or RequeueRequest()
     try:
         done = await dlq.requeue_from_dlq(
@@ -365,12 +327,9 @@ async def requeue(
 async def retry(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None, force: bool = False
 ) -> Response:
-    """Here and at once, without using up its automatic retries; the server needs the app for that."""
+    """Run the letter here and now, without using up its automatic retries. The server needs the app for that."""
     await _get_letter(dlq, task_id, where)
-    body = body or ActionRequest()
-    ran = await dlq.retry_task(
-        decode_id(task_id), force=force, by=acting_name(actor, body.by), notes=body.notes, **where.arguments
-    )
+    ran = await dlq.retry_task(decode_id(task_id), force=force, **_act(actor, body, where))
     if "status" not in ran:
         return problem(409, "not-run", NO_APP if dlq.service(Processing).callback is None else str(ran["error"]))
     return json_response(to_json({"error": None, **ran}))
@@ -390,11 +349,8 @@ def _add_action(name: str, summary: str) -> None:
     async def act(
         dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
     ) -> Response:
-        who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-        verb = getattr(dlq.service(LetterOperations), name)
-        return json_response(
-            letter_json(await verb(decode_id(task_id), by=who, notes=notes, **where.arguments), whole=True)
-        )
+        letter = await getattr(dlq.service(LetterOperations), name)(decode_id(task_id), **_act(actor, body, where))
+        return json_response(letter_json(letter, whole=True))
 
     router.post(
         f"/dlq/{{task_id}}/{name}",
@@ -410,7 +366,7 @@ for _name, _summary in _ACTIONS.items():
 
 
 def _changes(body: LetterEdit) -> dict[str, Any]:
-    """The fields that the body names: only these are changed."""
+    """Return the fields that the body names: only these are changed."""
     named = body.model_dump(exclude_unset=True)
     changes = {name: value for name, value in named.items() if name not in ("by", "notes", "redrive")}
     if "task" in changes and "patch" in changes:
@@ -422,10 +378,14 @@ def _changes(body: LetterEdit) -> dict[str, Any]:
 async def delete(
     dlq: Queue, actor: Admin, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
 ) -> Response:
-    """With all that belongs to it, also in the archive. The statistics keep its numbers, the audit that it happened."""
-    who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
-    done = await dlq.deletion.delete_task(decode_id(task_id), by=who, notes=notes, **where.arguments)
-    return json_response(to_json(done))
+    """Delete the letter with all that belongs to it, also in the archive. Statistics and audit keep that it existed."""
+    return json_response(to_json(await dlq.deletion.delete_task(decode_id(task_id), **_act(actor, body, where))))
+
+
+def _act(actor: Actor, body: ActionRequest | None, where: ScopeQuery) -> Any:
+    """Return the arguments that name who acts, why, and on which letter."""
+    body = body or ActionRequest()
+    return {"by": acting_name(actor, body.by), "notes": body.notes, **where.arguments}
 
 
 async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
@@ -433,3 +393,15 @@ async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> Dead
     if letter is None:
         raise NoSuchLetter(decode_id(task_id))
     return letter
+
+
+@contrasts_router.get(
+    "/dlq/{task_id}/contrasts",
+    response_model=ContrastList,
+    responses=problem_responses(404),
+    summary="What a letter lacks that letters had that succeeded",
+)
+async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
+    """Compare the letter with letters of its adapter whose work succeeded on a retry."""
+    found = await dlq.service(LetterOperations).contrasts(decode_id(task_id), sample=sample, **where.arguments)
+    return json_response(to_json(found))

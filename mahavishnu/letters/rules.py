@@ -28,10 +28,10 @@ _LONGEST = timedelta(days=3650)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequeueRules(Rules):
-    """How often a letter may be requeued, how much that raises its priority, and whether a rule does it automatically.
+    """The limits of requeues, their effect on the priority, and the rule for automatic requeues.
 
     The rule waits for the interval after a letter is exhausted, longer by the multiplier each further time, and leaves
-    the letter to people after `max_auto_requeue_attempts`. Raises InvalidInput for numbers that make no sense.
+    the letter to people after `max_auto_requeue_attempts`. Raises InvalidInput for invalid numbers.
     """
 
     enabled: bool = rule(False, "Send exhausted letters back by a rule, without anybody asking")
@@ -48,7 +48,7 @@ class RequeueRules(Rules):
     dlq_priority_boost: int = rule(10, "What a requeue adds to a letter's priority", 0, 100, apart=True)
 
     def waiting_time(self, times: int) -> timedelta:
-        """How long the rule waits with a letter that it has requeued so many times.
+        """Return how long the rule waits with a letter that it has requeued so many times.
 
         >>> [RequeueRules().waiting_time(times) / timedelta(minutes=1) for times in (0, 1)]
         [60.0, 120.0]
@@ -61,7 +61,7 @@ class RequeueRules(Rules):
             return _LONGEST
 
     def queries(self, now: datetime) -> Iterator[Query]:
-        """Letters that may have waited long enough: one query for each number of requeues by the rule."""
+        """Yield queries for letters that may have waited long enough: one for each number of requeues by the rule."""
         for times in range(self.max_auto_requeue_attempts if self.enabled else 0):
             sent = Is("requeue_automatic", (times,))
             yield Query(
@@ -79,7 +79,7 @@ class RequeueRules(Rules):
             )
 
     def objection(self, letter: DeadLetter, now: datetime) -> str | None:
-        """Why the rule does not requeue this letter now; None if it does."""
+        """Return why the rule does not requeue this letter now; None if it does."""
         times = letter.requeue.automatic if letter.requeue else 0
         in_flight = letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT
         if not self.enabled:

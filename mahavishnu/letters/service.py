@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -42,15 +42,11 @@ if TYPE_CHECKING:
     from mahavishnu.letters.commonalities import LetterContrasts
 
 
-# ----------------------------------------------------------------------------------------------------
-# Edits before they are made: what one would do, and the one that brings a revision back.
-
-
 @dataclass(frozen=True, slots=True)
 class EditPreview:
-    """What an edit would do: the fields that people may change as they are and as they would be, and where they differ.
+    """The result of an edit before it is made: the editable fields before and after, and their differences.
 
-    `refused` says why it could not be done now; `after` is None then.
+    `refused` says why it cannot be made now; `after` is None then.
     """
 
     before: dict[str, Any]
@@ -59,47 +55,13 @@ class EditPreview:
     refused: str | None = None
 
 
-def changes_back_to(letter: DeadLetter, revisions: Sequence[Revision], number: int | None) -> dict[str, Any]:
-    """The edit that makes the letter what it was as this revision, the last one if None is given.
-
-    Raises InvalidInput where there is no such revision, or nothing differs from it.
-    """
-    if not revisions:
-        raise InvalidInput(f"letter {letter.key!r} was never edited: there is nothing to go back to")
-    known = {each.number: each for each in revisions}
-    wanted = max(known) if number is None else number
-    if type(wanted) is not int or wanted not in known:
-        numbers = f"{min(known)} to {max(known)}" if len(known) > 1 else str(min(known))
-        raise InvalidInput(f"letter {letter.key!r} has no revision {wanted!r:.80}, but {numbers}")
-    now, then = _editable(Revision.of(letter)), _editable(known[wanted])
-    then["max_retries"] = max(then["max_retries"], letter.retry_count)  # those that were used up cannot be given back
-    changes = {name: value for name, value in then.items() if not same_json(value, now[name])}
-    if changes.get("adapter", "") is None:  # the revision is from before letters named their adapter
-        del changes["adapter"]
-    if not changes:
-        raise InvalidInput(f"letter {letter.key!r} is what revision {wanted} says already")
-    if "task" in changes or "payload_types" in changes:  # they belong together
-        changes |= {"task": then["task"], "payload_types": then["payload_types"]}
-    return changes
-
-
-def _editable(revision: Revision) -> dict[str, Any]:
-    """What comes back of a revision, by its documented names: all but a date that is over."""
-    content = {"payload_types": {}, **revision.content()}
-    del content["next_retry_at"]
-    return content
-
-
-# ----------------------------------------------------------------------------------------------------
-
-
 class LetterOperations:
-    """Finds, moves and edits letters on somebody's behalf.
+    """Finding, moving and editing letters.
 
     Methods that take a task id raise NoSuchLetter for a task without a letter, IllegalMove for what its state does not
     allow (naming both), and StoreError. Methods for many letters take a `query`, or filters as
-    `mahavishnu.model.query.letters` has them; without either, `everything=True` has to say that this is meant. There
-    `dry_run=True` changes nothing, and `cap` ends it early.
+    `mahavishnu.model.query.letters` has them; without either, they need `everything=True`. With `dry_run=True` they
+    change nothing, and `cap` limits their number.
     """
 
     def __init__(self, context: QueueContext) -> None:
@@ -116,11 +78,11 @@ class LetterOperations:
         most_bytes: int | None = None,
         payloads: bool = True,
     ) -> Page[DeadLetter]:
-        """One page of letters, and where the next one begins; an `offset` steps over the first ones.
+        """Return one page of letters, and the cursor of the next one; an `offset` steps over the first ones.
 
-        Without `payloads` their tasks and metadata are hidden, and nobody is noted as a reader of them.
-        A page ends early, but not before its first letter, when its letters have more than about `most_bytes`. Raises
-        InvalidInput for an offset below 0, InvalidQuery for what letters cannot be searched by.
+        Without `payloads` their tasks and metadata are hidden, and the read is not audited. A page ends early, after at
+        least one letter, when its letters have more than about `most_bytes`. Raise InvalidInput for an offset below 0,
+        InvalidQuery for what letters cannot be searched by.
         """
         await self._context.open()
         page = await reads.page(self._letters, require_query(query), after, offset, most_bytes)
@@ -129,13 +91,13 @@ class LetterOperations:
         return replace(page, items=await self._context.hand_out_list(page.items, query))
 
     async def blocked_by(self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE) -> list[str]:
-        """The tasks that the letter of this task waits for. Raises NoSuchLetter."""
+        """Return the tasks that the letter of this task waits for. Raise NoSuchLetter."""
         return await blocked_by(self._letters, await reads.require_letter(self._context, task_id, namespace, queue))
 
     async def contrasts(
         self, task_id: str, *, namespace: str | None = None, queue: str = DEFAULT_QUEUE, sample: int = reads.SAMPLE
     ) -> LetterContrasts:
-        """What it lacks that the newest letters of its adapter had whose work succeeded. Raises NoSuchLetter."""
+        """Return the values that recent successful letters of its adapter have and it lacks. Raise NoSuchLetter."""
         from mahavishnu.letters.commonalities import letter_contrasts
 
         letter = await reads.require_payload(self._context, task_id, namespace, queue)
@@ -151,7 +113,7 @@ class LetterOperations:
         return await self._move(ARCHIVE, task_id, **act)
 
     async def redrive(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
-        """Fresh attempts, the first one due now, whether it waits, is exhausted, was given up or put away."""
+        """Give a letter fresh attempts, the first one due now, also if it is exhausted, closed or archived."""
         return await self._move(REDRIVE_THIS, task_id, **act)
 
     async def resurrect(self, task_id: str, **act: Unpack[Act]) -> DeadLetter:
@@ -191,7 +153,7 @@ class LetterOperations:
         A path that the task does not have is refused as misspelled, unless `create` says that the patch makes it.
         `redrive` gives fresh attempts in the same write, the first one due now. `revisions` keeps what the letter was.
 
-        With `base`, the letter as it was read, a change made by others since raises ChangedMeanwhile. Raises
+        With `base`, the letter as it was read, a change made by others since raises ChangedMeanwhile. Raise
         InvalidInput for other fields, for values that cannot be and for a task that a plugin objects to, NoSuchLetter,
         IllegalMove (while it is run, or when its case is closed) and StoreError.
 
@@ -243,9 +205,9 @@ class LetterOperations:
         queue: str = DEFAULT_QUEUE,
         **changes: Any,
     ) -> EditPreview:
-        """What `edit` would do. Raises NoSuchLetter and StoreError; what else `edit` would raise is in `refused`.
+        """Return what `edit` would do. Raise NoSuchLetter and StoreError; other refusals of `edit` are in `refused`.
 
-        Its `diff` has the path (a JSON pointer such as `/task/url`), what was there before and what would be after.
+        Its `diff` has the path (a JSON pointer such as `/task/url`), and the values before and after.
         """
         letter = await reads.require_payload(self._context, task_id, namespace, queue)
         await self._context.hand_out(letter)
@@ -260,23 +222,18 @@ class LetterOperations:
         return EditPreview(before, after, difference(before, after))
 
     async def revisions(
-        self,
-        task_id: str,
-        *,
-        entry_id: str | None = None,
-        namespace: str | None = None,
-        queue: str = DEFAULT_QUEUE,
+        self, task_id: str, *, entry_id: str | None = None, namespace: str | None = None, queue: str = DEFAULT_QUEUE
     ) -> list[Revision]:
-        """What the letter was before its edits (of a former generation by its `entry_id`), oldest first.
+        """Return the states before the letter's edits (of a former generation by its `entry_id`), oldest first.
 
-        The audit says who made them, and why. Raises NoSuchLetter, and StoreError rather than omit some.
+        The audit says who made them, and why. Raise NoSuchLetter, and StoreError rather than omit some.
         """
         return await reads.read_revisions(self._context, task_id, entry_id, namespace, queue)
 
     async def reveal(self, task_id: str, **act: Unpack[Act]) -> dict[str, Any]:
-        """The task and the metadata of the letter with encrypted values in clear. The audit says who looked.
+        """Return the task and the metadata of the letter with encrypted values in clear. The audit names the reader.
 
-        Raises CannotRestore, naming the value and its key, where that key is not known here.
+        Raise CannotRestore, naming the value and its key, where that key is not known here.
         """
         where, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
         by, notes, key = act.get("by", DEFAULT_ACTOR), act.get("notes"), self._context.key(task_id, where, queue)
@@ -285,10 +242,10 @@ class LetterOperations:
     async def restore(
         self, task_id: str, number: int | None = None, *, redrive: bool = False, **act: Unpack[Act]
     ) -> DeadLetter:
-        """Make the letter what it was as the revision of this number, the last one if None is given; an edit.
+        """Make the letter what it was as this revision, by default the last one, through an edit.
 
-        All that people may change comes back, but the date of the next retry. What the letter is now becomes a revision
-        too. Raises InvalidInput where there is no such revision, or nothing differs from it; and what `edit` raises.
+        All that people may change comes back, except the date of the next retry. The present state becomes a revision
+        too. Raise InvalidInput where there is no such revision, or nothing differs from it; and what `edit` raises.
         """
         namespace, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
         revisions = await self.revisions(task_id, namespace=namespace, queue=queue)
@@ -344,13 +301,12 @@ class LetterOperations:
     ) -> BulkResult:
         """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
 
-        `done` are those whose category, policy or budget changes; the others are not listed.
+        `done` are those whose category, policy or budget changes.
         """
         from mahavishnu.classify.assess import Assessor
 
         await self._context.open()
         query = reads.list_query(None, query, filters)
-        where = acting_namespace(query, self._context.namespace)
 
         def change(letter: DeadLetter) -> DeadLetter:
             verdict = Assessor(self._context.chain).reconsider(letter)
@@ -367,18 +323,11 @@ class LetterOperations:
                 backoffs=self._context.backoffs,
             )
 
-        async def reclassify_letters() -> BulkResult:
-            tell = partial(self._context.announce, EventName.EDITED, by=by)
-            how: dict[str, Any] = {"everything": True, "dry_run": dry_run, "in_thread": True}
-            return await move_many(self._letters, query, change, moved=tell, **how)
-
-        if dry_run:
-            return await reclassify_letters()
-        async with self._context.audit.record("reclassify", "queue", by=by, reason=notes, where=where) as record:
-            record.add(query=query_to_json(query)["where"])
-            result = await reclassify_letters()
-            record.add(**bulk_summary(result))
-        return result
+        announce = partial(self._context.announce, EventName.EDITED, by=by)
+        how: dict[str, Any] = {"everything": True, "dry_run": dry_run, "in_thread": True}
+        return await self._audit_many(
+            "reclassify", query, partial(move_many, self._letters, query, change, moved=announce, **how), how, by, notes
+        )
 
     # --- inside
 
@@ -412,22 +361,32 @@ class LetterOperations:
         if query is not None and filters:
             raise InvalidInput(f"give a query or filters, not both: {', '.join(filters)}")
         query = require_query(query) if query is not None else filter_query(filters)
+        move = partial(
+            move_many,
+            self._letters,
+            query,
+            lambda letter: verb.change(letter, self._clock.now(), by, notes),
+            moved=partial(self._context.announce, verb.event, by=by, notes=notes),
+            **how,
+        )
+        return await self._audit_many(verb.name, query, move, how, by, notes)
+
+    async def _audit_many(
+        self,
+        action: str,
+        query: Query,
+        move: Callable[[], Awaitable[BulkResult]],
+        how: Mapping[str, Any],
+        by: str,
+        notes: str | None,
+    ) -> BulkResult:
+        """Move letters, and audit that unless it is a dry run."""
         where = acting_namespace(query, self._context.namespace)
-
-        async def move_letters() -> BulkResult:
-            return await move_many(
-                self._letters,
-                query,
-                lambda letter: verb.change(letter, self._clock.now(), by, notes),
-                moved=lambda letter: self._context.announce(verb.event, letter, by=by, notes=notes),
-                **how,
-            )
-
         if how.get("dry_run"):
-            return await move_letters()
-        async with self._context.audit.record(verb.name, "queue", by=by, reason=notes, where=where) as record:
+            return await move()
+        async with self._context.audit.record(action, "queue", by=by, reason=notes, where=where) as record:
             record.add(query=query_to_json(query)["where"], **{name: how[name] for name in ("cap",) if name in how})
-            result = await move_letters()
+            result = await move()
             record.add(**bulk_summary(result))
         return result
 
@@ -443,3 +402,34 @@ class LetterOperations:
         why = self._context.why_unrestorable(plain)
         if why := why or await Assessor(self._context.chain).objection(plain, self._clock.now()):
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
+
+
+def changes_back_to(letter: DeadLetter, revisions: Sequence[Revision], number: int | None) -> dict[str, Any]:
+    """Return the edit that makes the letter what it was as this revision, by default the last one.
+
+    Raise InvalidInput where there is no such revision, or nothing differs from it.
+    """
+    if not revisions:
+        raise InvalidInput(f"letter {letter.key!r} was never edited: there is nothing to go back to")
+    known = {each.number: each for each in revisions}
+    wanted = max(known) if number is None else number
+    if type(wanted) is not int or wanted not in known:
+        numbers = f"{min(known)} to {max(known)}" if len(known) > 1 else str(min(known))
+        raise InvalidInput(f"letter {letter.key!r} has no revision {wanted!r:.80}, but {numbers}")
+    now, then = _editable(Revision.of(letter)), _editable(known[wanted])
+    then["max_retries"] = max(then["max_retries"], letter.retry_count)  # those that were used up cannot be given back
+    changes = {name: value for name, value in then.items() if not same_json(value, now[name])}
+    if changes.get("adapter", "") is None:  # the revision is from before letters named their adapter
+        del changes["adapter"]
+    if not changes:
+        raise InvalidInput(f"letter {letter.key!r} is what revision {wanted} says already")
+    if "task" in changes or "payload_types" in changes:  # they belong together
+        changes |= {"task": then["task"], "payload_types": then["payload_types"]}
+    return changes
+
+
+def _editable(revision: Revision) -> dict[str, Any]:
+    """Return the restorable fields of a revision, by their documented names."""
+    content = {"payload_types": {}, **revision.content()}
+    del content["next_retry_at"]
+    return content

@@ -36,7 +36,7 @@ class Step:
 
 
 def steps_of(letter: DeadLetter, entries: Iterable[AuditEntry]) -> Sequence[Step]:
-    """What happened to a letter, the oldest first."""
+    """Return the history of a letter, oldest first."""
     steps = [*_own_steps(letter), *map(_act, entries)]
     return sorted(steps, key=lambda step: step.at)
 
@@ -80,7 +80,7 @@ def _act(entry: AuditEntry) -> Step:
 
 
 def state_now(letter: DeadLetter, waiting_for: str | None, now: datetime) -> str:
-    """What the letter waits for, as a sentence."""
+    """Return the present state of the letter as a sentence."""
     if not letter.is_open:
         return "Its case is closed: nothing will happen by itself."
     if letter.status is DeadLetterStatus.RETRYING:

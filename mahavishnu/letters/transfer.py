@@ -44,9 +44,6 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.letter_codec import text_decoder
 from mahavishnu.values.typed_edit import require_types
 
-# ----------------------------------------------------------------------------------------------------
-# Letters as lines of JSON, and back: what of strangers' lines is a sound letter, and what is refused with a reason.
-
 Document: TypeAlias = Mapping[str, Any] | str  #: a letter as a JSON object, or as the text of one
 
 _SIMPLE = (str, bool, type(None))
@@ -57,168 +54,6 @@ _COUNTS = ("retry_count", "max_retries", "total_attempts", "recoveries", "dlq_re
 _counts_of = attrgetter(*_COUNTS, *(f"tallies.{each.name}" for each in fields(Tallies)))
 _DATES = [each.name for each in fields(DeadLetter) if each.name.endswith("_at") and each.name != "due_at"]
 _dates_of = attrgetter(*_DATES)
-
-
-def letter_as_line(letter: DeadLetter) -> str:
-    """A letter as one line of JSON; one that is being run as it was before: who reads it gets no right to settle it."""
-    return LETTERS.document(without_lease(letter))
-
-
-def without_lease(letter: DeadLetter) -> DeadLetter:
-    """The letter as it was before it was run; any other one, and one that is not sound, as it is."""
-    if letter.lease is None or lifecycle.violations(letter):
-        return letter
-    released = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
-    return evolve(released, updated_at=letter.updated_at)  # a later state than that of the store would survive deletion
-
-
-def documents_in(body: bytes) -> list[Document]:
-    """The items of a JSON array, as texts for `parse_letter` to decode. Raises InvalidInput for anything else."""
-    try:
-        return [bytes(each).decode() for each in _items_of(body)]
-    except (ValueError, RecursionError):  # such as an escaped lone surrogate, which json takes
-        pass
-    try:
-        items = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        raise InvalidInput(f"the body is not JSON: {problem}") from None
-    if not isinstance(items, list):
-        raise InvalidInput("the body must be an array of letters, as export gives them")
-    return [json.dumps(each) if isinstance(each, str) else each for each in items]
-
-
-_items_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-def name_of(document: Any, place: int) -> str:
-    """What a document is called that is no sound letter: its entry id, its task id, or its place among the others."""
-    if isinstance(document, str):
-        try:
-            document = json.loads(document)
-        except (ValueError, RecursionError):
-            return str(place)
-    found = document.get("entry_id") or document.get("task_id") if isinstance(document, Mapping) else None
-    return str(found or place)
-
-
-def parse_letter(document: Document) -> DeadLetter:
-    """The letter of a document, or of its text. Raises InvalidInput for what is none, or is not sound."""
-    text = document if isinstance(document, str) else _encode(document)
-    letter = None if text is None else _read_text(text)
-    if letter is None:
-        letter = _read_with_care(document)
-    require_sound(letter)
-    if letter.payload_types.text != EMPTY.text:
-        require_types(letter.payload_types.value)
-    return letter
-
-
-def _encode(document: Any) -> str | None:
-    """A document that is plain JSON as text; None for any other."""
-    if type(document) is not dict or not is_plain_json(document):
-        return None
-    try:
-        return json_text(document)
-    except (TypeError, ValueError, RecursionError):  # a number that JSON does not have, or it is too deep
-        return None
-
-
-def _read_text(text: str) -> DeadLetter | None:
-    """The letter of a text, which is decoded once; None for all about which something is to be said.
-
-    What users gave is read and written anew: its digest is wanted anyway, and a stranger's text may have white space.
-    """
-    if nesting_depth(text) > MAX_DEPTH or (letter := _decode_foreign(text, None)) is None:
-        return None
-    try:
-        _ = letter.payload.digest  # while its value is at hand
-        is_usable = bool(_ENTRY_ID.fullmatch(letter.entry_id) and letter.key and letter.payload.text)
-        _ = letter.labels.text  # it cannot be encoded if it has a number that JSON does not have
-    except (ValueError, RecursionError, InvalidInput):
-        return None
-    return letter if is_usable and _are_usual(letter) else None
-
-
-_decode_foreign = text_decoder(DeadLetter, lambda data: Json.from_parsed(json.loads(data)))
-
-
-def _are_usual(letter: DeadLetter) -> bool:
-    """Whether no number of the letter is beyond what `_require_range` allows."""
-    counts = _counts_of(letter)
-    if sent := letter.requeue:
-        counts += (sent.boost, sent.automatic)
-    in_range = min(counts) >= 0 and max(counts) <= _LARGEST and abs(letter.priority) <= _LARGEST
-    return in_range and 0 <= letter.revision <= _MOST_REVISIONS
-
-
-def _read_with_care(given: Document) -> DeadLetter:
-    """The letter of a document. Raises InvalidInput that names what is wrong with it."""
-    document = _parse(given) if isinstance(given, str) else given
-    if not isinstance(document, Mapping):
-        raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
-    for name, value in document.items():
-        if type(value) not in _SIMPLE and not (type(value) is int and -_LARGEST <= value <= _LARGEST):
-            Json.of(value, name)  # not too deep, and no number that JSON does not have
-    try:
-        letter = evolve(LETTERS.decode(document, ()), version=None)
-        key = letter.key  # refuses names that no store could keep
-        if not _ENTRY_ID.fullmatch(letter.entry_id):
-            raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
-    except CorruptRecord as problem:
-        raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
-    require_sound(letter)
-    require_types(letter.payload_types.value)
-    _require_range(document, key)
-    return letter
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise InvalidPayload("letter", f"is nested deeper than {MAX_DEPTH}") from None
-    except ValueError as problem:
-        raise InvalidInput(f"this is not JSON: {problem}") from None
-
-
-def _require_range(document: Mapping[str, Any], key: str) -> None:
-    requeue = document.get("requeue") or {}
-    for name, value in (*document.items(), *((f"requeue.{name}", each) for name, each in requeue.items())):
-        lowest = -_LARGEST if name == "priority" else 0
-        most = _MOST_REVISIONS if name == "revision" else _LARGEST  # statistics add them up
-        if type(value) is int and name != "task" and not lowest <= value <= most:
-            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}: it goes from {lowest} to {most}")
-
-
-def require_past(letter: DeadLetter, latest: datetime) -> None:
-    """Raise InvalidInput for a date after the `latest` one: later moves would come before it.
-
-    Only its retry may be due then.
-    """
-    sent = letter.requeue and letter.requeue.at
-    others = (letter.resolution.at, sent, *(failure.at for failure in letter.failures))
-    if all(moment is None or moment <= latest for moment in (*_dates_of(letter), *others)):
-        return
-    names = (*_DATES, "resolution_timestamp", "requeue.at", *(f"failures[{n}].at" for n in range(len(letter.failures))))
-    for name, moment in zip(names, (*_dates_of(letter), *others), strict=True):
-        if moment is not None and moment > latest:
-            raise InvalidInput(
-                f"{name} of letter {letter.key!r:.80} is {instant_text(moment)}, which has not come yet: correct it, "
-                "or the clock of this machine"
-            )
-
-
-def require_sound(letter: DeadLetter) -> DeadLetter:
-    """The letter. Raises InvalidInput if it breaks an invariant, or is what is left of a deleted one."""
-    if broken := lifecycle.violations(letter):
-        raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
-    if letter.is_deleted:
-        raise InvalidInput(f"letter {letter.key!r} is what is left of a deleted one: there is nothing to import")
-    return letter
-
-
-# ----------------------------------------------------------------------------------------------------
-
 _BECAME = {CaptureKind.CREATED: "new", CaptureKind.MERGED: "joined", CaptureKind.REOPENED: "succeeded"}
 _AT_ONCE = 4000  # letters of one write: a store commits, and an index is touched, once for all of them
 _WITHOUT_REST = 500  # letters that are read at a stretch
@@ -229,10 +64,10 @@ _IMPORTED_BY = " (imported by "
 
 @dataclass(slots=True)
 class ImportResult:
-    """What became of each letter, by its entry id: how it was taken in, or why it was refused.
+    """The fate of each imported letter, by its entry id: how it was taken in, or why it was refused.
 
     A document without an entry id is named by its task id, or else by its place, counted from 0. Of several documents
-    with one name, each but the first is refused as `<name> at <place>`: they are several.
+    with one name, each but the first is refused as `<name> at <place>`.
     """
 
     taken: dict[str, str] = field(default_factory=dict)
@@ -246,15 +81,15 @@ class _Parsed(NamedTuple):
 
 
 class Transfer:
-    """Exports letters, and imports what was exported."""
+    """Export of letters, and import of exported ones."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncGenerator[str, None]:
-        """Letters as lines of JSON, open ones unless said otherwise; `import_letter` reads them back.
+        """Yield letters as lines of JSON, by default the open ones; `import_letter` reads them back.
 
-        Raises InvalidInput, and StoreError rather than leave some out.
+        Raise InvalidInput, and StoreError rather than leave some out.
 
         >>> import asyncio
         >>> from mahavishnu.engine.queue import LetterQueue
@@ -274,22 +109,15 @@ class Transfer:
             yield letter_as_line(letter)
 
     async def import_letter(
-        self,
-        document: Document,
-        *,
-        by: str = DEFAULT_ACTOR,
-        even_deleted: bool = False,
-        namespace: str | None = None,
+        self, document: Document, *, by: str = DEFAULT_ACTOR, even_deleted: bool = False, namespace: str | None = None
     ) -> str:
-        """Take in what `export` gave, a line or the object in it: `new`, `joined` with the open letter of that task,
-        `succeeded` a closed one, or `same` if it is here already.
+        """Take in a line of `export`: `new`, `joined` the open letter of its task, `succeeded` a closed one, or `same`.
 
         A letter that was deleted here is refused unless `even_deleted`, which makes it the next generation of itself. A
-        letter that was being run comes back as it was before. It stays in its namespace; where another `namespace` is
-        named, it is a letter of its own there, with an entry id of its own. If somebody imports it, the names of those
-        who resolved or requeued it are marked with that: whoever writes the document may name anybody. Raises
-        InvalidInput for what is no sound letter, or has a date that has not come yet, AlreadyResolved for a letter that
-        was deleted, IllegalMove while the letter that it would change is being run, DLQFullError if there is no room,
+        running letter comes back as it was before. It stays in its namespace; in another `namespace` it is a letter
+        with an entry id of its own. If `by` is given, the names of people who resolved or requeued it are marked with
+        that: a document may name anybody. Raise InvalidInput for an unsound letter or a future date, AlreadyResolved
+        for a deleted letter, IllegalMove while the letter that it would change is running, DLQFullError without room,
         StoreError.
         """
         taken = await self.import_letters([document], by=by, even_deleted=even_deleted, namespace=namespace)
@@ -306,9 +134,9 @@ class Transfer:
         even_deleted: bool = False,
         namespace: str | None = None,
     ) -> ImportResult:
-        """Take in many, as `import_letter` does each; one that is refused does not stop the others.
+        """Import many letters, as `import_letter` does each; a refused one does not stop the others.
 
-        Raises StoreError where the store cannot answer; those before it are taken in, and again is harmless.
+        Raise StoreError where the store cannot answer; earlier letters are in, and repeating it is harmless.
         """
         result = ImportResult()
         if namespace is not None:
@@ -384,7 +212,7 @@ class Transfer:
         return created
 
     def _parse(self, document: Document, by: str, namespace: str | None, latest: datetime) -> tuple[str, DeadLetter]:
-        """The letter, and the entry id that it had. Raises what keeps it from being taken in."""
+        """Return the letter, and the entry id that it had. Raise what keeps it from being taken in."""
         parsed = parse_letter(document)
         ours = count_alone(parsed)
         if namespace not in (None, ours.namespace):
@@ -415,9 +243,9 @@ class Transfer:
 
 
 def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
-    """The letter in another namespace, with ids of its own: the one that it was made of may be in this store.
+    """Return the letter in another namespace, with ids of its own: its original may be in this store.
 
-    The same letter has the same ids each time, so that importing it twice changes nothing.
+    The ids are the same each time, so that importing it twice changes nothing.
     """
     return evolve(
         letter,
@@ -429,7 +257,7 @@ def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
 
 
 def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
-    """The letter with the names of people in it marked by who imports it, unless that is nobody in particular."""
+    """Return the letter with the names of people marked by the importer, if that is given."""
 
     def mark(name: str) -> str:
         name = name.partition(_IMPORTED_BY)[0]
@@ -443,3 +271,161 @@ def _mark_names(letter: DeadLetter, by: str) -> DeadLetter:
     if letter.requeue is not None:
         changes["requeue"] = replace(letter.requeue, by=mark(letter.requeue.by))
     return evolve(letter, **changes) if changes else letter
+
+
+# --- letters as lines of JSON, and back
+
+
+def letter_as_line(letter: DeadLetter) -> str:
+    """Return a letter as one line of JSON; a running one as it was before: a reader gets no right to settle it."""
+    return LETTERS.document(without_lease(letter))
+
+
+def without_lease(letter: DeadLetter) -> DeadLetter:
+    """Return the letter as it was before it was run; any other one, and an unsound one, as it is."""
+    if letter.lease is None or lifecycle.violations(letter):
+        return letter
+    released = lifecycle.release(letter, token=letter.lease.token, now=letter.updated_at)
+    return evolve(released, updated_at=letter.updated_at)  # a later state than that of the store would survive deletion
+
+
+def documents_in(body: bytes) -> list[Document]:
+    """Return the items of a JSON array, as texts for `parse_letter` to decode. Raise InvalidInput for anything else."""
+    try:
+        return [bytes(each).decode() for each in _items_of(body)]
+    except (ValueError, RecursionError):  # such as an escaped lone surrogate, which json takes
+        pass
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(f"the body is not JSON: {problem}") from None
+    if not isinstance(items, list):
+        raise InvalidInput("the body must be an array of letters, as export gives them")
+    return [json.dumps(each) if isinstance(each, str) else each for each in items]
+
+
+_items_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def name_of(document: Any, place: int) -> str:
+    """Return the name of an unsound document: its entry id, its task id, or its place among the others."""
+    if isinstance(document, str):
+        try:
+            document = json.loads(document)
+        except (ValueError, RecursionError):
+            return str(place)
+    found = document.get("entry_id") or document.get("task_id") if isinstance(document, Mapping) else None
+    return str(found or place)
+
+
+def parse_letter(document: Document) -> DeadLetter:
+    """Return the letter of a document, or of its text. Raise InvalidInput for what is none, or is not sound."""
+    text = document if isinstance(document, str) else _encode(document)
+    letter = None if text is None else _read_text(text)
+    if letter is None:
+        letter = _read_with_care(document)
+    require_sound(letter)
+    if letter.payload_types.text != EMPTY.text:
+        require_types(letter.payload_types.value)
+    return letter
+
+
+def _encode(document: Any) -> str | None:
+    """Return a document that is plain JSON as text; None for any other."""
+    if type(document) is not dict or not is_plain_json(document):
+        return None
+    try:
+        return json_text(document)
+    except (TypeError, ValueError, RecursionError):  # a number that JSON does not have, or it is too deep
+        return None
+
+
+def _read_text(text: str) -> DeadLetter | None:
+    """Return the letter of a text, which is decoded once; None if anything about it is unusual.
+
+    Values that users gave are read and written anew: that computes the digest, and removes white space.
+    """
+    if nesting_depth(text) > MAX_DEPTH or (letter := _decode_foreign(text, None)) is None:
+        return None
+    try:
+        _ = letter.payload.digest  # while its value is at hand
+        is_usable = bool(_ENTRY_ID.fullmatch(letter.entry_id) and letter.key and letter.payload.text)
+        _ = letter.labels.text  # it cannot be encoded if it has a number that JSON does not have
+    except (ValueError, RecursionError, InvalidInput):
+        return None
+    return letter if is_usable and _are_usual(letter) else None
+
+
+_decode_foreign = text_decoder(DeadLetter, lambda data: Json.from_parsed(json.loads(data)))
+
+
+def _are_usual(letter: DeadLetter) -> bool:
+    """Return whether no number of the letter is beyond what `_require_range` allows."""
+    counts = _counts_of(letter)
+    if sent := letter.requeue:
+        counts += (sent.boost, sent.automatic)
+    in_range = min(counts) >= 0 and max(counts) <= _LARGEST and abs(letter.priority) <= _LARGEST
+    return in_range and 0 <= letter.revision <= _MOST_REVISIONS
+
+
+def _read_with_care(given: Document) -> DeadLetter:
+    """Return the letter of a document. Raise InvalidInput that names what is wrong with it."""
+    document = _parse(given) if isinstance(given, str) else given
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"a letter is a JSON object, not {document!r:.80}")
+    for name, value in document.items():
+        if type(value) not in _SIMPLE and not (type(value) is int and -_LARGEST <= value <= _LARGEST):
+            Json.of(value, name)  # not too deep, and no number that JSON does not have
+    try:
+        letter = evolve(LETTERS.decode(document, ()), version=None)
+        key = letter.key  # refuses names that no store could keep
+        if not _ENTRY_ID.fullmatch(letter.entry_id):
+            raise InvalidInput(f"letter {key!r:.80} has no entry_id that it can be found by: {letter.entry_id!r:.80}")
+    except CorruptRecord as problem:
+        raise InvalidInput(f"this is no exported letter: {problem.reason}") from None
+    require_sound(letter)
+    require_types(letter.payload_types.value)
+    _require_range(document, key)
+    return letter
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InvalidPayload("letter", f"is nested deeper than {MAX_DEPTH}") from None
+    except ValueError as problem:
+        raise InvalidInput(f"this is not JSON: {problem}") from None
+
+
+def _require_range(document: Mapping[str, Any], key: str) -> None:
+    requeue = document.get("requeue") or {}
+    for name, value in (*document.items(), *((f"requeue.{name}", each) for name, each in requeue.items())):
+        lowest = -_LARGEST if name == "priority" else 0
+        most = _MOST_REVISIONS if name == "revision" else _LARGEST  # statistics add them up
+        if type(value) is int and name != "task" and not lowest <= value <= most:
+            raise InvalidInput(f"{name} of letter {key!r:.80} cannot be {value!s:.80}: it goes from {lowest} to {most}")
+
+
+def require_past(letter: DeadLetter, latest: datetime) -> None:
+    """Raise InvalidInput for a date after the `latest` one, except its retry: later moves would come before it."""
+    sent = letter.requeue and letter.requeue.at
+    others = (letter.resolution.at, sent, *(failure.at for failure in letter.failures))
+    if all(moment is None or moment <= latest for moment in (*_dates_of(letter), *others)):
+        return
+    names = (*_DATES, "resolution_timestamp", "requeue.at", *(f"failures[{n}].at" for n in range(len(letter.failures))))
+    for name, moment in zip(names, (*_dates_of(letter), *others), strict=True):
+        if moment is not None and moment > latest:
+            raise InvalidInput(
+                f"{name} of letter {letter.key!r:.80} is {instant_text(moment)}, which has not come yet: correct it, "
+                "or the clock of this machine"
+            )
+
+
+def require_sound(letter: DeadLetter) -> DeadLetter:
+    """Return the letter. Raise InvalidInput if it breaks an invariant, or is the tombstone of a deleted one."""
+    if broken := lifecycle.violations(letter):
+        raise InvalidInput(f"letter {letter.key!r} is not sound: {'; '.join(broken)}")
+    if letter.is_deleted:
+        raise InvalidInput(f"letter {letter.key!r} is what is left of a deleted one: there is nothing to import")
+    return letter

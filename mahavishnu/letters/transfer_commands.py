@@ -77,7 +77,7 @@ def export(
 
 @contextmanager
 def output_file(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, a device or a pipe; or a file that is there when it is complete. Raises Failed."""
+    """Open standard output, a device or a pipe; or a file that appears when it is complete. Raise Failed."""
     if path is None:
         yield sys.stdout
         return
@@ -103,7 +103,7 @@ def output_file(path: Path | None) -> Iterator[TextIO]:
 
 
 def _mode(path: Path) -> int | None:
-    """What is there, through links; None for nothing."""
+    """Return the mode of the file, through links; None without a file."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -169,7 +169,7 @@ class Line(NamedTuple):
 
 
 class _Names(msgspec.Struct):
-    """What a letter is called. The rest of its line is looked through and not kept: the API decodes it."""
+    """The ids of a letter. The rest of its line is skipped: the API decodes it."""
 
     entry_id: Any = None
     task_id: Any = None
@@ -179,7 +179,7 @@ _read_names = msgspec.json.Decoder(_Names).decode
 
 
 def _note(answered: dict[str, str], part: list[Line], refused: dict[str, str], at: dict[str, str]) -> None:
-    """Note what was refused, and in which line it is.
+    """Note the refused letters with their lines.
 
     The API names letters without a name by their place, and further ones with one name by that and their place.
     """
@@ -200,10 +200,7 @@ def _note(answered: dict[str, str], part: list[Line], refused: dict[str, str], a
 
 
 async def _send(api: Connection, batch: list[Line], even_deleted: bool) -> list[tuple[list[Line], Any]]:
-    """Send a batch, in halves where it is too large for the server; the parts with their answers.
-
-    Raises the refusal of the server.
-    """
+    """Send a batch, in halves where it is too large. Return the parts with their answers."""
     try:
         params = {"even_deleted": True} if even_deleted else None
         body = b"[%b]" % b",".join([line.text for line in batch])
@@ -216,7 +213,7 @@ async def _send(api: Connection, batch: list[Line], even_deleted: bool) -> list[
 
 
 def _batches(file: str, refused: dict[str, str], most: int) -> Iterator[list[Line]]:
-    """The letters of a file in batches; what is wrong with other lines goes into `refused`."""
+    """Yield the letters of a file in batches; problems with other lines go into `refused`."""
     batch: list[Line] = []
     size = 0
     for number, text in enumerate(_lines(file), 1):
@@ -244,7 +241,7 @@ def _batches(file: str, refused: dict[str, str], most: int) -> Iterator[list[Lin
 
 
 def _line(number: int, text: bytes) -> Line | None:
-    """The letter in a line; None if it is JSON and no letter. Raises ValueError and RecursionError."""
+    """Return the letter in a line; None if it is JSON and no letter. Raise ValueError and RecursionError."""
     if not text.isascii():
         text = text.decode("utf-8-sig").encode()  # editors add a mark
     try:

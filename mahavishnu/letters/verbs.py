@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`change(letter, now, by, notes)` is the letter moved; it raises IllegalMove where that cannot be.
+    """A move of a letter: `change(letter, now, by, notes)` returns the moved letter, or raises IllegalMove.
 
-    `name` is what the audit calls it, `event` what listeners get.
+    `name` is its name in the audit, `event` the event for listeners.
     """
 
     name: str
@@ -59,11 +59,9 @@ def _redrive_this(letter: DeadLetter, now: datetime, by: str, notes: str | None)
 
 
 def _resurrect(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
-    if letter.status is DeadLetterStatus.ARCHIVED:
-        return lifecycle.restore(letter, now=now)
     if letter.status is DeadLetterStatus.PENDING:
         raise IllegalMove(letter.key, "resurrect", letter.status, "only an exhausted or archived letter is; redrive it")
-    return lifecycle.redrive(letter, now=now)
+    return _redrive_this(letter, now, by, notes)
 
 
 def _archive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
@@ -72,25 +70,17 @@ def _archive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> D
     return lifecycle.archive(letter, now=now, by=by, notes=notes)
 
 
-def _resolve(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
-    return lifecycle.resolve(letter, now=now, by=by, notes=notes)
-
-
-def _fail(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
-    return lifecycle.give_up(letter, now=now, by=by, notes=notes)
-
-
-def _cancel(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
-    return lifecycle.cancel(letter, now=now, by=by, notes=notes)
+def _closing(name: str, close: Callable[..., DeadLetter]) -> Verb:
+    return Verb(name, EventName.RESOLVED, lambda letter, now, by, notes: close(letter, now=now, by=by, notes=notes))
 
 
 REDRIVE = Verb("redrive", EventName.REDRIVEN, _redrive)
 REDRIVE_THIS = Verb("redrive", EventName.REDRIVEN, _redrive_this)  # one letter that was named: a closed one too
 RESURRECT = Verb("resurrect", EventName.REDRIVEN, _resurrect)
 ARCHIVE = Verb("archive", EventName.ARCHIVED, _archive)
-RESOLVE = Verb("resolve", EventName.RESOLVED, _resolve)
-FAIL = Verb("fail", EventName.RESOLVED, _fail)
-CANCEL = Verb("cancel", EventName.RESOLVED, _cancel)
+RESOLVE = _closing("resolve", lifecycle.resolve)
+FAIL = _closing("fail", lifecycle.give_up)
+CANCEL = _closing("cancel", lifecycle.cancel)
 
 
 def _parse_instant(value: Any) -> datetime | None:
@@ -119,10 +109,10 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Values in the model's own names, a merge patch of the task, and whether the letter gets fresh attempts too.
+    """Values in the model's own names, a merge patch of the task, and whether to redrive the letter.
 
     `given_types` are those of values in the task, or in the patch, that were given as such and not as JSON. Only with
-    `create` the patch may make places that the task does not have.
+    `create` may the patch make places that the task does not have.
     """
 
     fields: Mapping[str, Any]
@@ -141,7 +131,7 @@ class Edit:
         create: bool = False,
         kinds: Sequence[ValueKind] = (),
     ) -> Self:
-        """From values in the documented names. Raises InvalidInput for what cannot be edited, naming it."""
+        """Return the edit of values in the documented names. Raise InvalidInput, naming what cannot be edited."""
         if not changes and patch is None:
             raise InvalidInput(f"nothing to change was given; {', '.join(_INSIDE)} can be edited")
         if locked := changes.keys() - _INSIDE:
@@ -165,7 +155,7 @@ class Edit:
 
     @property
     def task(self) -> bool:
-        """Whether the task changes."""
+        """True if the task changes."""
         return self.patch is not None or not self.fields.keys().isdisjoint(("payload", "payload_types"))
 
 
@@ -179,12 +169,11 @@ def apply_edit(
     kinds: Sequence[ValueKind] = (),
     names_places: bool = True,
 ) -> DeadLetter:
-    """The letter as the edit makes it; `check` may raise for a task that is too large.
+    """Return the letter as the edit makes it; `check` may raise for a task that is too large.
 
-    `names_places`: who edits sees the task, and is told which place may have been meant.
-
-    Raises IllegalMove where its state does not allow an edit, InvalidInput for values that cannot be, also for one that
-    is not of the kind that the task has there, and for a place of the patch that the task does not have.
+    With `names_places` the editor sees the task, and errors suggest its places. Raise IllegalMove where its state does
+    not allow an edit, InvalidInput for invalid values, also for one that is not of the kind that the task has there,
+    and for a place of the patch that the task does not have.
     """
     fields = dict(edit.fields)
     if edit.patch is not None:
@@ -210,7 +199,7 @@ def _patch_task(letter: DeadLetter, patch: Json) -> Json:
 
 
 def adapter_name(value: Any) -> str:
-    """The name of an adapter. Raises InvalidInput for what cannot be one."""
+    """Return the name of an adapter. Raise InvalidInput for an invalid one."""
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"an adapter is named by a text that is not empty, not {value!r:.80}")
     return str(value)
@@ -223,7 +212,7 @@ def _given_types(value: Any) -> Json:
 
 
 def _types_after(letter: DeadLetter, payload: Json, given: Json, kinds: Sequence[ValueKind]) -> Json:
-    """The types of the changed task: those that it had, and in place of them those of values that were given."""
+    """Return the types of the changed task: its old ones, replaced by those of values that were given."""
     from mahavishnu.values.typed_edit import check_edit
 
     if letter.payload_types.text == EMPTY.text:
@@ -243,14 +232,13 @@ def _object(value: Any, name: str) -> Json:
     return Json.of(value, name)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Encrypted values of a letter in the hands of people: they are edited in the clear, stored encrypted, and revealed.
+# --- encrypted values: edited in the clear, stored encrypted, and revealed
 
 
 def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: datetime) -> DeadLetter:
-    """The letter as the edit makes it. Raises IllegalMove and InvalidInput, as `apply_edit` does.
+    """Return the letter as the edit makes it. Raise IllegalMove and InvalidInput, as `apply_edit` does.
 
-    What the edit leaves as it is shown, encrypted, stays what it is; a value whose key is not known can be replaced.
+    Unchanged encrypted values stay as they are; a value whose key is unknown can be replaced.
     """
     encryption = context.letter_factory.encryption
     if "payload" in edit.fields:
@@ -271,7 +259,7 @@ def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: date
 async def reveal_letter(
     context: QueueContext, key: str, *, by: str, notes: str | None = None, where: str | None = None
 ) -> dict[str, Any]:
-    """The task and the metadata in clear, once that is in the audit. Raises NoSuchLetter, CannotRestore, StoreError."""
+    """Return the task and the metadata in clear, audited first. Raise NoSuchLetter, CannotRestore, StoreError."""
     encryption = context.letter_factory.encryption
     async with context.audit.record("reveal", f"letter:{key}", by=by, reason=notes, where=where):
         letter = await get_one(context.letters, key)
@@ -285,14 +273,10 @@ async def reveal_letter(
 
 def require_clear_patch(encryption: Encryption, patch: Any) -> None:
     """Raise InvalidInput for a patch of many letters that sets what is to be encrypted: the run would store it."""
-    secret = [path for path in patch_paths(patch) if _is_secret(encryption, path)]
+    secret = [path for path in patch_paths(patch) if any(is_secret(name, encryption.fields) for name in path)]
     if secret:
         named = ", ".join(pointer("task", *path) for path in secret)
         raise InvalidInput(
             f"{named} is encrypted in letters, and a bulk run would keep the patch in the clear: edit the letters one "
             "by one"
         )
-
-
-def _is_secret(encryption: Encryption, path: Sequence[str]) -> bool:
-    return any(is_secret(name, encryption.fields) for name in path)

@@ -1,4 +1,4 @@
-"""How letters are shown to people."""
+"""Letters on the command line: tables, one letter, and comparisons with others."""
 
 from __future__ import annotations
 
@@ -29,67 +29,6 @@ from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
 from mahavishnu.model.namespaces import has_items
 
-# ----------------------------------------------------------------------------------------------------
-# What letters have in common, and what one lacks, as people read it.
-
-_WORDS = {"present": "any value", "missing": "none"}
-
-
-async def ask_for(api: Connection, path: str, place: Mapping[str, str | None] | None = None) -> Any:
-    """The answer, or None where there is none now, which is said: the rest was shown."""
-    try:
-        return await api.get(path, place)
-    except MahavishnuError as problem:
-        print_notice(f"what it has in common with others is not known: {problem}")
-        return None
-
-
-def print_commonalities(found: Mapping[str, Any] | None) -> None:
-    """What letters of a group have in common, if anything is known."""
-    if not found or not found["items"]:
-        return
-    mine, others = found["sampled"], found["others_sampled"]
-    rows = [
-        (
-            each["name"],
-            _WORDS.get(each["kind"]) or json.dumps(each["value"], ensure_ascii=False),
-            f"{each['letters']} of {mine}",
-            f"{100 * each['others'] / others:.0f} %",
-        )
-        for each in found["items"]
-    ]
-    print_line("")
-    print_table(("in common", "value", "here", "others"), rows, empty="", texts=("in common", "value"))
-    adapters = ", ".join(found["adapters"])
-    here, there = _part(mine, found["letters"]), _part(others, found["others"])
-    print_line(f"looked at: {here} of the group, {there} others of {adapters}")
-
-
-def print_contrasts(found: Mapping[str, Any] | None) -> None:
-    """What a letter lacks, if anything is known."""
-    if not found or not found["items"]:
-        return
-    rows = [
-        (
-            each["name"],
-            "none" if each["is_missing"] else json.dumps(each["value"], ensure_ascii=False),
-            ", ".join(f"{json.dumps(value, ensure_ascii=False)} ({count})" for value, count in each["usual"]) or "any",
-            f"{each['succeeded']} of {found['sampled']}",
-        )
-        for each in found["items"]
-    ]
-    print_line("")
-    columns = ("unlike those that succeeded", "here", "there", "have it")
-    print_table(columns, rows, empty="", texts=columns[:3])
-    print_line(f"looked at: {_part(found['sampled'], found['succeeded'])} letters of {found['adapter']} that succeeded")
-
-
-def _part(sampled: int, total: int) -> str:
-    return f"all {total}" if sampled >= total else f"the newest {sampled} of {total}"
-
-
-# ----------------------------------------------------------------------------------------------------
-
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3
 _STATE_WIDTH = 10  # of a table, at least: "needs you:", "retries in"
@@ -110,10 +49,13 @@ _NEXT = {
     DeadLetterStatus.COMPLETED: "nothing; archive puts it away",
     DeadLetterStatus.ARCHIVED: "nothing; redrive takes it out again",
 }
+_WORDS = {"present": "any value", "missing": "none"}
+_LOOKED_AT = 2000  # of the newest letters
+_NAMED = 3
 
 
 def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, everywhere: bool = False) -> None:
-    """One row for each; `everywhere` says that they may be of any namespace."""
+    """Print one row for each letter; `everywhere` means that they may be of any namespace."""
     several = everywhere or len({each["namespace"] for each in letters}) > 1
     far = several or any(each["queue"] != "default" for each in letters)  # what one app has is in its own namespace
     again = any(_last_failed(each) for each in letters)
@@ -149,7 +91,7 @@ def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, every
 
 
 def error_of(letter: Letter) -> str:
-    """The last error, led by its type.
+    """Return the last error, led by its type.
 
     >>> error_of({"last_error": "'EURO'", "failures": [{"type": "KeyError"}]})
     "KeyError: 'EURO'"
@@ -159,12 +101,12 @@ def error_of(letter: Letter) -> str:
 
 
 def error_text(kind: str | None, message: str) -> str:
-    """A failure, led by its type unless it says that itself."""
+    """Return a failure, led by its type unless it says that itself."""
     return message if not kind or message.startswith(kind) else f"{kind}: {message}"
 
 
 def state_of(letter: Letter) -> str:
-    """What happens to it next: it is retried by itself, it needs somebody, it is being run; or how the case ended."""
+    """Return the next event of an open letter, such as a retry or a person's turn, or how the case ended."""
     status, ended = letter["status"], letter["resolution_status"]
     if ended == ResolutionStatus.PENDING:
         return _state_of_open(letter)
@@ -195,12 +137,12 @@ def _retries_in_short(letter: Letter) -> str:
 
 
 def _resolution(letter: Letter) -> str:
-    """How the case ended, in words that say what happened."""
+    """Return how the case ended, in words."""
     return RERUN if letter["resolution_status"] == RERAN else str(letter["resolution_status"])
 
 
 def _end_of(letter: Letter) -> str | None:
-    """When the case ended, as far as that is on record."""
+    """Return when the case ended, as far as that is on record."""
     if letter["resolution_status"] == ResolutionStatus.PENDING:
         return None
     found = letter["completed_at"] or letter["archived_at"]
@@ -208,13 +150,13 @@ def _end_of(letter: Letter) -> str | None:
 
 
 def _last_failed(letter: Letter) -> str | None:
-    """When it failed last, if that was not the first time."""
+    """Return when it failed last, if that was not the first time."""
     failures = letter.get("failures") or ()
     return str(failures[-1]["at"]) if failures and failures[-1]["at"] != letter["failed_at"] else None
 
 
 def open_circuits(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """The adapters whose circuit is not closed, and how it stands, from the queue's numbers."""
+    """Return the state of each adapter's circuit that is not closed, from the queue's numbers."""
     return {
         name: f"{str(circuit['state']).replace('_', ' ')} after {_times(circuit['failures'], 'failure')} in a row"
         for name, circuit in numbers["circuit_breakers"].items()
@@ -223,7 +165,7 @@ def open_circuits(numbers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapping[str, str] | None = None) -> None:
-    """All that a person wants to know of one."""
+    """Print all that a person wants to know of one letter."""
     failures = letter.get("failures") or []
     last = failures[-1] if failures else {}
     fields = {
@@ -290,7 +232,7 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
 
 
 def _retries(letter: Letter) -> str:
-    """How many automatic retries there were, and will be."""
+    """Return how many automatic retries there were, and will be."""
     count, most, policy = letter["retry_count"], letter["max_retries"], letter["retry_policy"]
     if policy == RetryPolicy.NEVER:
         return f"none by itself (policy {policy})" if not count else f"{count}, and no more by itself (policy {policy})"
@@ -298,7 +240,7 @@ def _retries(letter: Letter) -> str:
 
 
 def _circuit(letter: Letter, circuits: Mapping[str, str]) -> str | None:
-    """That its adapter is not called now, and until when."""
+    """Return that its adapter is not called now, and until when."""
     adapter = letter["adapter"] or NO_ADAPTER
     if letter["status"] not in (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED) or adapter not in circuits:
         return None
@@ -314,7 +256,7 @@ def _how_it_ended(letter: Letter) -> str | None:
 
 
 def place_of(trace: str | None) -> str | None:
-    """The last frame of a traceback that is the user's own code, and what is written there.
+    """Return the last frame of a traceback in the user's own code, with its source line.
 
     >>> place_of('Traceback …\\n  File "/srv/app/rates.py", line 7, in euro\\n    return RATES["EURO"]\\nKeyError')
     '/srv/app/rates.py:7 in euro: return RATES["EURO"]'
@@ -328,7 +270,7 @@ def place_of(trace: str | None) -> str | None:
 
 
 def _run_by(letter: Letter) -> str | None:
-    """Who runs it, since when, and until when the lease lasts."""
+    """Return the worker that runs it, since when, and until when the lease lasts."""
     owner = letter.get("claim_owner")
     if not owner:
         return None
@@ -359,7 +301,7 @@ def _times(count: int, what: str) -> str:
 
 
 def difference(changes: Sequence[Mapping[str, Any]]) -> None:
-    """What an edit changes."""
+    """Print the changes of an edit."""
     print_table(
         ("path", "before", "after"),
         [(each["path"], _side(each, "before"), _side(each, "after")) for each in changes],
@@ -369,15 +311,67 @@ def difference(changes: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _side(change: Mapping[str, Any], side: str) -> Any:
-    """As JSON, so that a text and a number are told apart; a dash where there is nothing."""
+    """Return a value as JSON, so that a text and a number are told apart; None where there is nothing."""
     return json.dumps(change[side], ensure_ascii=False) if side in change else None
 
 
-# ----------------------------------------------------------------------------------------------------
-# Which letter may be meant by a task's id that there is none of.
+# --- comparisons with other letters
 
-_LOOKED_AT = 2000  # of the newest letters
-_NAMED = 3
+
+async def ask_for(api: Connection, path: str, place: Mapping[str, str | None] | None = None) -> Any:
+    """Return the answer, or print a notice and return None if there is none now."""
+    try:
+        return await api.get(path, place)
+    except MahavishnuError as problem:
+        print_notice(f"what it has in common with others is not known: {problem}")
+        return None
+
+
+def print_commonalities(found: Mapping[str, Any] | None) -> None:
+    """Print what letters of a group have in common, if anything is known."""
+    if not found or not found["items"]:
+        return
+    mine, others = found["sampled"], found["others_sampled"]
+    rows = [
+        (
+            each["name"],
+            _WORDS.get(each["kind"]) or json.dumps(each["value"], ensure_ascii=False),
+            f"{each['letters']} of {mine}",
+            f"{100 * each['others'] / others:.0f} %",
+        )
+        for each in found["items"]
+    ]
+    print_line("")
+    print_table(("in common", "value", "here", "others"), rows, empty="", texts=("in common", "value"))
+    adapters = ", ".join(found["adapters"])
+    here, there = _part(mine, found["letters"]), _part(others, found["others"])
+    print_line(f"looked at: {here} of the group, {there} others of {adapters}")
+
+
+def print_contrasts(found: Mapping[str, Any] | None) -> None:
+    """Print what a letter lacks, if anything is known."""
+    if not found or not found["items"]:
+        return
+    rows = [
+        (
+            each["name"],
+            "none" if each["is_missing"] else json.dumps(each["value"], ensure_ascii=False),
+            ", ".join(f"{json.dumps(value, ensure_ascii=False)} ({count})" for value, count in each["usual"]) or "any",
+            f"{each['succeeded']} of {found['sampled']}",
+        )
+        for each in found["items"]
+    ]
+    print_line("")
+    columns = ("unlike those that succeeded", "here", "there", "have it")
+    print_table(columns, rows, empty="", texts=columns[:3])
+    print_line(f"looked at: {_part(found['sampled'], found['succeeded'])} letters of {found['adapter']} that succeeded")
+
+
+def _part(sampled: int, total: int) -> str:
+    return f"all {total}" if sampled >= total else f"the newest {sampled} of {total}"
+
+
+# --- letters with ids near a missing one
 
 
 class NearLetters:
@@ -388,14 +382,14 @@ class NearLetters:
         self._newest: list[str] | None = None
 
     async def explain(self, missing: NotFound, task: str, place: Mapping[str, Any]) -> NotFound:
-        """The same error with what may have been meant: the task elsewhere, or others of a name like it."""
+        """Return the error with a hint: the task elsewhere, or similar names."""
         hint = ""
         with suppress(MahavishnuError):  # it is said that there is none, whatever becomes of this
             hint = await self._elsewhere(task, place) or await self._near(task)
         return NotFound(f"{missing}; {hint}") if hint else missing
 
     async def _elsewhere(self, task: str, place: Mapping[str, Any]) -> str:
-        """Where else the task has a letter."""
+        """Return a hint at the task's letters elsewhere."""
         seen: set[str] = set()
         for where in ({}, {"namespace": "*"}):  # first in the namespace that was asked for
             found: list[str] = []
@@ -419,7 +413,7 @@ class NearLetters:
 
 
 def near_names(given: str, known: list[str]) -> list[str]:
-    """The names that begin so or contain it, else those that are spelt like it.
+    """Return the names that begin so or contain it, else those with a similar spelling.
 
     >>> near_names("order_1", ["order_10", "order_11", "mail"]), near_names("oder_10", ["order_10", "mail"])
     (['order_10', 'order_11'], ['order_10'])

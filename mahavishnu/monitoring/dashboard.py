@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mahavishnu.archive.partitions import ArchivePlaces, require_home
+from mahavishnu.archive.partitions import Partitions, require_home
 from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
@@ -84,7 +84,7 @@ class Dashboard:
         """
         context = self._context
         await context.open()
-        places = ArchivePlaces(require_home(context), context.clock)
+        places = Partitions(require_home(context), context.clock)
         partitions = await places.every()
         there = [each for each in partitions if each.state is PartitionState.ATTACHED]
         with_tasks = [each for each in there if each.has_tasks]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ArchivedLetter, PartitionState
 from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.engine.context import QueueContext
@@ -74,7 +74,7 @@ class Integrity:
         if is_home_away(store):
             found.degraded = found.degraded or "the archive is out of reach"
             return
-        places = ArchivePlaces(home_of(store), self._context.clock)
+        places = Partitions(home_of(store), self._context.clock)
         partitions = await places.every()
         for each in partitions:
             if each.state is PartitionState.ATTACHED:

@@ -19,7 +19,7 @@ from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.groups.page import needs_of, read_groups
-from mahavishnu.groups.rules import Attention, GroupPage, GroupView, Need
+from mahavishnu.groups.rules import Attention, GroupPage, GroupPriority, GroupView
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import NoSuchQueue
 from mahavishnu.monitoring.statistics import Trend, Trends
@@ -64,7 +64,7 @@ class OverviewView:
     """What is known now; None for what cannot be told."""
 
     groups: GroupPage | None
-    needs: Sequence[Need]
+    needs: Sequence[GroupPriority]
     numbers: Mapping[str, Any] | None
     workers: Sequence[WorkerReport] | None
     runs: Sequence[BulkRun] | None
@@ -78,7 +78,7 @@ class OverviewView:
         """The answer to what needs somebody."""
         if self.groups is None:
             return "What needs somebody is not known now"
-        needed, given = self.how_many(Attention.NEEDED), self.how_many(Attention.GIVEN)
+        needed, given = self.how_many(Attention.NEEDED), self.how_many(Attention.HANDLED)
         looked_after = f"{given} {'is' if given == 1 else 'are'} looked after"
         if needed:
             whole = f"{plural(needed, 'group')} {'needs' if needed == 1 else 'need'} somebody"
@@ -110,7 +110,7 @@ class OverviewView:
         return max(0, rest)
 
     @property
-    def shown(self) -> Sequence[Need]:
+    def shown(self) -> Sequence[GroupPriority]:
         return self.needs[:MOST_NEEDS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -19,29 +20,49 @@ Project: TypeAlias = Annotated[  # `choose_namespace` reads it, and no command d
     str | None, typer.Option("--project", metavar="NAME", help="The same as --namespace, by the name it has elsewhere.")
 ]
 Token: TypeAlias = Annotated[str, typer.Option("--token", help="The token of the lease.")]
-DeadQueue: TypeAlias = Annotated[
-    str | None, typer.Option("--dead-queue", metavar="QUEUE", help="Where what dies goes; none: nowhere.")
-]
-Attempts: TypeAlias = Annotated[
-    int | None, typer.Option("--attempts", help="The failure that an item dies of; 0 and 1: the first one.")
-]
-Cooldown: TypeAlias = Annotated[
-    str | None, typer.Option("--cooldown", metavar="TIME", help="How long an item waits after a failure: 30s, 5m.")
-]
-MaxAttempts: TypeAlias = Annotated[
-    int | None, typer.Option("--max-attempts", help="How many failures are allowed; one more, and the item dies.")
-]
-Expire: TypeAlias = Annotated[
-    str | None, typer.Option("--expire", metavar="TIME", help="How long an item can be leased; none: for ever.")
-]
-LeaseTime: TypeAlias = Annotated[
-    str | None, typer.Option("--lease", metavar="TIME", help="How long a lease lasts of which nobody says it.")
-]
-OnDead: TypeAlias = Annotated[
-    str | None, typer.Option("--on-dead", help="What becomes of dead items without a dead queue: retain or delete.")
-]
 _NONE = "none"
 _SHORT = 8  # characters of an id that a confirmation shows
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    """The options of a queue's definition; `none` takes one away."""
+
+    dead_queue: Annotated[
+        str | None, typer.Option("--dead-queue", metavar="QUEUE", help="Where what dies goes; none: nowhere.")
+    ] = None
+    attempts: Annotated[
+        int | None, typer.Option("--attempts", help="The failure that an item dies of; 0 and 1: the first one.")
+    ] = None
+    cooldown: Annotated[
+        str | None, typer.Option("--cooldown", metavar="TIME", help="How long an item waits after a failure: 30s, 5m.")
+    ] = None
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", help="How many failures are allowed; one more, and the item dies.")
+    ] = None
+    expire: Annotated[
+        str | None, typer.Option("--expire", metavar="TIME", help="How long an item can be leased; none: for ever.")
+    ] = None
+    lease: Annotated[
+        str | None, typer.Option("--lease", metavar="TIME", help="How long a lease lasts of which nobody says it.")
+    ] = None
+    on_dead: Annotated[
+        str | None, typer.Option("--on-dead", help="What becomes of dead items without a dead queue: retain or delete.")
+    ] = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The options that were given, as the API takes them."""
+        retry = {"attempts": self.attempts, "cooldown": self.cooldown}
+        given: dict[str, Any] = {
+            "dead_queue": self.dead_queue,
+            "max_attempts": self.max_attempts,
+            "expire_timeout": self.expire,
+            "lease_timeout": self.lease,
+            "on_dead": self.on_dead,
+            "retry": {name: value for name, value in retry.items() if value is not None} or None,
+        }
+        return {name: None if value == _NONE else value for name, value in given.items() if value is not None}
 
 
 @command()
@@ -50,24 +71,18 @@ async def list_queues(api: Connection, project: Project = None, json: AsJson = F
     found = await api.get("/queues")
     if json:
         return found
-    print_table(
-        ("queue", "dead queue", "attempts", "cooldown", "max attempts", "expires", "lease", "on dead"),
-        [
-            (
-                each["name"],
-                each["dead_queue"],
-                each["retry"]["attempts"],
-                each["retry"]["cooldown"],
-                each["max_attempts"],
-                each["expire_timeout"],
-                each["lease_timeout"],
-                each["on_dead"],
-            )
-            for each in found
-        ],
-        empty="no queue is defined: mahavishnu queue create NAME",
-        spare=("lease", "on dead", "expires"),
-    )
+    columns = {
+        "queue": "name",
+        "dead queue": "dead_queue",
+        **{name: name for name in ("attempts", "cooldown")},
+        "max attempts": "max_attempts",
+        "expires": "expire_timeout",
+        "lease": "lease_timeout",
+        "on dead": "on_dead",
+    }
+    rows = [[(each | each["retry"])[name] for name in columns.values()] for each in found]
+    empty = "no queue is defined: mahavishnu queue create NAME"
+    print_table(list(columns), rows, empty=empty, spare=("lease", "on dead", "expires"))
 
 
 def _print_queue(queue: dict[str, Any]) -> None:
@@ -99,41 +114,23 @@ async def show(api: Connection, queue: Queue, project: Project = None) -> Any:
 async def create(
     api: Connection,
     queue: Queue,
-    dead_queue: DeadQueue = None,
-    attempts: Attempts = None,
-    cooldown: Cooldown = None,
-    max_attempts: MaxAttempts = None,
-    expire: Expire = None,
-    lease: LeaseTime = None,
-    on_dead: OnDead = None,
+    options: QueueOptions,
     external: Annotated[bool, typer.Option("--external", help="Its items are elsewhere.")] = False,
     project: Project = None,
     json: AsJson = False,
 ) -> Any:
     """Define a queue."""
-    body = _options(dead_queue, attempts, cooldown, max_attempts, expire, lease, on_dead)
-    if external:
-        body["kind"] = "external"
-    made = await api.post("/queues", {"name": queue, **body, **api.with_actor()})
+    kind = {"kind": "external"} if external else {}
+    made = await api.post("/queues", {"name": queue, **options.body, **kind, **api.with_actor()})
     if json:
         return made
     print_line(f"queue {made['name']} is defined")
 
 
 @command(_print_queue)
-def update(
-    queue: Queue,
-    dead_queue: DeadQueue = None,
-    attempts: Attempts = None,
-    cooldown: Cooldown = None,
-    max_attempts: MaxAttempts = None,
-    expire: Expire = None,
-    lease: LeaseTime = None,
-    on_dead: OnDead = None,
-    project: Project = None,
-) -> Converse:
+def update(queue: Queue, options: QueueOptions, project: Project = None) -> Converse:
     """Change what is said of a queue; what is decided from now on is decided by it."""
-    body = _options(dead_queue, attempts, cooldown, max_attempts, expire, lease, on_dead)
+    body = options.body
     if not body:
         raise InvalidInput("say what is to change: --dead-queue, --attempts, --cooldown, --max-attempts …")
 
@@ -233,7 +230,7 @@ async def lease(
 
 @command()
 async def ack(api: Connection, queue: Queue, item: Item, token: Token, project: Project = None) -> None:
-    """A leased item is done."""
+    """Complete a leased item."""
     await api.post(f"{_item_path(queue, item)}/complete", {"token": token})
     print_line(f"completed item {item[:_SHORT]} of queue {queue}")
 
@@ -248,7 +245,7 @@ async def fail(
     dead: Annotated[bool, typer.Option("--dead", help="It is not to be tried again.")] = False,
     project: Project = None,
 ) -> None:
-    """A leased item could not be done."""
+    """Fail a leased item."""
     body = {"token": token, "error": error, "dead": dead}
     after = await api.post(f"{_item_path(queue, item)}/fail", body)
     print_line(f"item {item[:_SHORT]} of queue {queue} failed: {after['status']}")
@@ -256,12 +253,7 @@ async def fail(
 
 @command()
 async def retry(
-    api: Connection,
-    queue: Queue,
-    item: Item,
-    reason: Reason = None,
-    project: Project = None,
-    json: AsJson = False,
+    api: Connection, queue: Queue, item: Item, reason: Reason = None, project: Project = None, json: AsJson = False
 ) -> Any:
     """Have a dead or failed item leased again, with no failure counted."""
     done = await api.post(f"{_item_path(queue, item)}/retry", api.with_actor(notes=reason))
@@ -322,26 +314,3 @@ def redrive(
 
 def _item_path(queue: str, item: str) -> str:
     return f"/queues/{path_part(queue)}/items/{path_part(item)}"
-
-
-def _options(
-    dead_queue: str | None,
-    attempts: int | None,
-    cooldown: str | None,
-    max_attempts: int | None,
-    expire: str | None,
-    lease: str | None,
-    on_dead: str | None,
-) -> dict[str, Any]:
-    """The options that were given, as the API takes them."""
-    retry = {name: value for name, value in (("attempts", attempts), ("cooldown", cooldown)) if value is not None}
-    given: dict[str, Any] = {
-        "dead_queue": dead_queue,
-        "max_attempts": max_attempts,
-        "expire_timeout": expire,
-        "lease_timeout": lease,
-        "on_dead": on_dead,
-        "retry": retry or None,
-    }
-    found = {name: value for name, value in given.items() if value is not None}
-    return {name: None if value == _NONE else value for name, value in found.items()}

@@ -31,14 +31,7 @@ from mahavishnu.stores.base import (
     write_with_retry,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# The queues that the settings declare, as their files say it now: an edit counts without a restart or a reload.
-
 log = logging.getLogger(__name__)
-
-
-# ----------------------------------------------------------------------------------------------------
-
 BY_SETTINGS = "settings"  # who has defined what the settings declare
 _BY_NAME = Query(sort=(Sort("name"),))
 
@@ -46,13 +39,13 @@ _BY_NAME = Query(sort=(Sort("name"),))
 class QueueDefinitions:
     """The definitions of one namespace.
 
-    That no dead queue has a dead queue of its own is a fact about two records. So who names a dead queue marks that one
-    first, by compare-and-set, and whoever gets a dead queue must not be marked: of two who do both at once, the second
-    one to write the record between them sees what the first one did.
+    No dead queue may have a dead queue of its own: a rule over two records. So a queue that names a dead queue marks
+    that one first, by compare-and-set, and a marked queue gets no dead queue. When both happen at once, the second to
+    write the record between them sees what the first one did.
     """
 
     def __init__(self, context: QueueContext, home: QueueDefinitions | None = None) -> None:
-        """`home` are those of the process itself, where `context` is somebody's who sees a part of them."""
+        """`home` has the definitions of the process itself, where `context` sees a part of them."""
         self._context, self._clock, self._home = context, context.clock, home
         self._records = context.records(QUEUES)
         self._stored: Mapping[str, Mapping[str, Any]] | None = None  # what the settings declared when it was put here
@@ -62,13 +55,16 @@ class QueueDefinitions:
 
     @property
     def namespace(self) -> str:
-        """Whose queues these are. Raises InvalidInput where it is those of all namespaces."""
+        """The namespace of these queues. Raises InvalidInput where all namespaces are meant."""
         return require_namespace(self._context.namespace)
 
-    async def _open(self) -> None:
-        """Make the store ready, and put into it what the settings declare, if that is something else than before.
+    def _key(self, name: str) -> str:
+        return definition_key(self.namespace, name)
 
-        What cannot be put there is said in the log, and tried again with the next call if the store was to blame.
+    async def _open(self) -> None:
+        """Open the store, and put declared queues there if the declaration has changed.
+
+        Failures are logged, and tried again with the next call if the store was to blame.
         """
         await self._context.open()
         if self._home is not None:
@@ -94,7 +90,7 @@ class QueueDefinitions:
             self._putter = None
 
     async def _put_one(self, name: str, options: Mapping[str, Any]) -> bool:
-        """Whether the store has answered."""
+        """Put one declared queue into the store. Return whether the store has answered."""
         try:
             current, whole = await self.find(name), whole_options(options)
             if current is None:
@@ -109,24 +105,24 @@ class QueueDefinitions:
         return True
 
     async def find(self, name: str) -> QueueDefinition | None:
-        """The definition as it is now, or None."""
+        """Return the current definition, or None."""
         await self._open()
-        return await get_one(self._records, definition_key(self.namespace, name)) if self.is_seen(name) else None
+        return await get_one(self._records, self._key(name)) if self.is_seen(name) else None
 
     def is_seen(self, name: str) -> bool:
-        """Whether the actor may see the queue of this name, if there is one."""
+        """Return whether the actor may see the queue of this name, if there is one."""
         scope = self._context.scope
         return scope is None or scope.queues is None or name in scope.queues
 
     async def get(self, name: str) -> QueueDefinition:
-        """The definition as it is now. Raises NoSuchQueue."""
+        """Return the current definition. Raise NoSuchQueue."""
         found = await self.find(name)
         if found is None:
             raise NoSuchQueue(name)
         return found
 
     async def list_known(self) -> Sequence[QueueDefinition]:
-        """All of them; while the store cannot answer, those that this process has read, or that settings declare."""
+        """Return all definitions; while the store is away, those known to this process, or declared by settings."""
         try:
             found = await self.list()
         except StoreError:
@@ -137,7 +133,7 @@ class QueueDefinitions:
         return found
 
     async def list(self) -> list[QueueDefinition]:
-        """All of the namespace, by name."""
+        """Return all definitions of the namespace, by name."""
         await self._open()
         found: list[QueueDefinition] = []
         async for page in find_pages(self._records, _BY_NAME):
@@ -150,7 +146,7 @@ class QueueDefinitions:
     async def create(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Define a queue. Raises InvalidOption, also if there is one of this name."""
+        """Define a queue. Raise InvalidOption, also if there is one of this name."""
         require_queue_name(name, self.namespace)
         async with self._context.audit.record("queue.create", f"queue:{name}", by=by, reason=notes) as record:
             now = self._clock.now()
@@ -168,10 +164,9 @@ class QueueDefinitions:
     async def update(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Change some options. Raises NoSuchQueue and InvalidOption.
+        """Change some options. Raise NoSuchQueue and InvalidOption.
 
-        A dead queue that it has already, and that is not one any more, is reported in the log, and keeps nobody from
-        changing something else.
+        An existing dead queue that cannot be one any more is logged, and does not prevent other changes.
         """
         async with self._context.audit.record("queue.update", f"queue:{name}", by=by, reason=notes) as record:
             sets_target = "dead_queue" in options
@@ -192,9 +187,8 @@ class QueueDefinitions:
                     rules.refuse_deletion(current, await self._referrers(current))
                 return changed
 
-            key = definition_key(self.namespace, name)
             await self._context.open()
-            before, after = await write_with_retry(self._records, key, change, what="queue")
+            before, after = await write_with_retry(self._records, self._key(name), change, what="queue")
             assert before is not None
             if after is None:
                 return before
@@ -206,9 +200,9 @@ class QueueDefinitions:
     async def delete(
         self, name: str, *, force: bool = False, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Delete the definition. Its items stay. Raises NoSuchQueue.
+        """Delete the definition. Its items stay. Raise NoSuchQueue.
 
-        Raises InvalidOption if others have it as their dead queue, unless `force`, which takes it away from them.
+        Raise InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
         """
         async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
             while True:  # a loop of its own: it removes, and looks again at who names this queue
@@ -226,14 +220,14 @@ class QueueDefinitions:
         return current
 
     async def _referrers(self, target: QueueDefinition) -> Collection[str]:
-        """The queues whose dead queue this is, or is about to be."""
+        """Return the queues whose dead queue this is, or is about to be."""
         listed = [each.name for each in await self.list() if each.dead_queue == target.name]
         named = await self.by_name([*listed, *target.sources])  # a list may be of a moment ago
         found = {name for name, source in named.items() if source.dead_queue == target.name}
         return found | set(target.sources) if rules.marks_may_be_under_way(target, self._clock.now()) else found
 
     async def _mark_target(self, definition: QueueDefinition) -> None:
-        """Note on the dead queue that this one is about to name it. Raises InvalidOption if it cannot be one."""
+        """Note on the dead queue that this one is about to name it. Raise InvalidOption if it cannot be one."""
         if definition.dead_queue is None:
             return
 
@@ -243,12 +237,11 @@ class QueueDefinitions:
             marked = rules.add_source(target, definition.name, self._clock.now())
             return None if marked is target else marked
 
-        key = definition_key(self.namespace, definition.dead_queue)
-        await write_with_retry(self._records, key, change, what="queue")
+        await write_with_retry(self._records, self._key(definition.dead_queue), change, what="queue")
 
     async def _confirm_target(self, written: QueueDefinition, before: QueueDefinition | None) -> None:
         """Take the dead queue away again if it was lost meanwhile: who took longer than its mark lasts may find so."""
-        if before is not None and before.dead_queue not in (None, written.dead_queue):
+        if before is not None and before.dead_queue is not None and before.dead_queue != written.dead_queue:
             await self._unmark(before.dead_queue, written.name)
         if written.dead_queue is None:
             return
@@ -275,46 +268,41 @@ class QueueDefinitions:
                 return current
             return rules.set_options(current, {"dead_queue": None}, self._clock.now())
 
-        key = definition_key(self.namespace, name)
-        await update_with_retry(self._records, key, change, what="queue")
+        await update_with_retry(self._records, self._key(name), change, what="queue")
         await self._unmark(target, name)
 
-    async def _unmark(self, target: str | None, name: str) -> None:
-        if target is None:
-            return
-        key = definition_key(self.namespace, target)
-        await update_with_retry(self._records, key, lambda each: rules.drop_source(each, name), what="queue")
+    async def _unmark(self, target: str, name: str) -> None:
+        await update_with_retry(
+            self._records, self._key(target), lambda each: rules.drop_source(each, name), what="queue"
+        )
 
     async def by_name(self, names: Sequence[str]) -> dict[str, QueueDefinition]:
-        """The definitions of these names, as they are now, of those that there are. Raises StoreError."""
+        """Return the current definitions of those names that exist. Raise StoreError."""
         await self._open()
-        found = await self._records.get(
-            [definition_key(self.namespace, name) for name in dict.fromkeys(names) if self.is_seen(name)]
-        )
+        found = await self._records.get([self._key(name) for name in dict.fromkeys(names) if self.is_seen(name)])
         for each in found:
             if isinstance(each, StoreError):
                 raise each
         return {each.name: each for each in found if isinstance(each, QueueDefinition)}
 
     async def require(self, name: str) -> QueueDefinition:
-        """The same for one. Raises NoSuchQueue if there is none, and StoreUnavailable if that is not known."""
+        """Return the definition for work on items. Raise NoSuchQueue, and StoreUnavailable if it is unknown now."""
         if (found := await self.recall(name)) is None:
             raise NoSuchQueue(name)
         return found
 
     async def recall(self, name: str) -> QueueDefinition | None:
-        """The same for work on items of one queue, or None. Raises as `require` does where it is not known."""
+        """Return the definition for work on items, or None. Raise StoreUnavailable if it is unknown now."""
         found = (await self.recall_many([name])).get(name)
         if isinstance(found, StoreUnavailable):
             raise found
         return found
 
     async def recall_many(self, names: Sequence[str]) -> Mapping[str, QueueDefinition | StoreUnavailable]:
-        """The definitions for work on items, of those names that there are.
+        """Return the definitions for work on items, of those names that exist.
 
-        While the store cannot answer they are as they were when it last did. What this process has not read yet is as
-        the settings declare it, which is what the store will have; of any other one it is not known whether there is
-        such a queue, and what is kept for a queue that there is not would be found by nobody.
+        While the store is away, they are as last read, or else as the settings declare them. Any other queue is
+        unknown: nothing may be kept for a queue that may not exist.
         """
         try:
             found = await self.by_name(names)
@@ -326,7 +314,7 @@ class QueueDefinitions:
         return found
 
     def _known_or_declared(self) -> Mapping[str, QueueDefinition]:
-        """What is known without the store."""
+        """Return the definitions that are known without the store."""
         own = self if self._home is None else self._home
         if not own._context.is_itself or own._context.namespace != self._context.namespace:
             return self._known

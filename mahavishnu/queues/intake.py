@@ -1,4 +1,7 @@
-"""The letters that are the items of one queue: found by id, listed, and changed by compare-and-set."""
+"""Letters as items of queues: found, listed and changed by compare-and-set; and items that come in, by one write.
+
+An item is produced, or imported where it may be there already.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ log = logging.getLogger("mahavishnu.queues")
 IN_ORDER = (Sort("created_at"), Sort("entry_id"))
 OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 MOST_HELD = 10_000  # leased letters that are remembered, so that their end needs not be read before it is written
+_PAGE = 500
 _TRIES = 50
 _MOVED_TRIES = 10
 
@@ -60,18 +64,18 @@ class QueueLetters:
 
     @property
     def namespace(self) -> str:
-        """Whose queues these are. Raises InvalidInput where it is those of all namespaces."""
+        """The namespace of these queues. Raises InvalidInput where all namespaces are meant."""
         return require_namespace(self.context.namespace)
 
     def where(self, *queues: str) -> Is:
-        """That a letter is an item of one of these queues."""
+        """Return the condition that a letter is an item of one of these queues."""
         return Is("namespace", tuple(items_namespace(self.namespace, queue) for queue in queues), rare=True)
 
     def due(self, queue: str, limit: int) -> Query:
-        """The items that can be leased, those first that came first.
+        """Return the query for the items that can be leased, oldest first.
 
-        Said by what is not due: an index that leads to what is due has it in another order, so that all of a long queue
-        would be sorted for its first item.
+        It excludes what is not due: an index over due items has another order, so that a long queue would be sorted for
+        its first item.
         """
         later = self.context.clock.now() + timedelta(milliseconds=1)
         waits = AnyOf((Between("due_at", at_least=later), Missing("due_at")))
@@ -84,12 +88,12 @@ class QueueLetters:
             self.held.pop(next(iter(self.held)), None)
 
     def recall(self, token: str, queue: str, id: str) -> DeadLetter | None:
-        """The item as it was leased here, if it was."""
+        """Return the item as it was leased here, if it was."""
         letter = self.held.get(token)
         return letter if letter is not None and (letter.queue, letter.entry_id) == (queue, id) else None
 
     async def get(self, queue: str, id: str) -> DeadLetter:
-        """The item as it is now. Raises NoSuchLetter, also for a deleted one."""
+        """Return the current item. Raise NoSuchLetter, also for a deleted one."""
         if not isinstance(id, str) or not id:
             raise InvalidInput(f"an item is named by its id, not {id!r:.80}")
         await self.context.open()
@@ -114,7 +118,7 @@ class QueueLetters:
     async def list(
         self, queue: str, status: ItemStatus | None, limit: int, after: Cursor | str | None
     ) -> Page[DeadLetter]:
-        """A page of items in the order in which they came."""
+        """Return a page of items, oldest first."""
         await self.context.open()
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         return await self.records.find(Query((self.where(queue), *self._of(status)), IN_ORDER, limit), cursor)
@@ -139,13 +143,13 @@ class QueueLetters:
         return (Not(OPEN), Not(deleted), Not(Is("status", (DeadLetterStatus.COMPLETED,))))
 
     async def unsettled_queues(self) -> set[str]:
-        """The queues with items that workers have or that are on their way, also those not defined any more."""
+        """Return the queues with leased or moving items, including undefined queues."""
         unsettled = AnyOf((Is("status", (DeadLetterStatus.RETRYING,)), Not(Missing("bound_for"))))
         tally = await self.records.tally(Query((OPEN, unsettled)), ["namespace", "queue"])
         return {queue for namespace, queue in tally.cells if namespace == items_namespace(self.namespace, str(queue))}
 
     async def queues_with_ended_items(self) -> set[str]:
-        """The queues of which there are items that are over, also those not defined any more."""
+        """Return the queues with ended items, including undefined queues."""
         tally = await self.records.tally(Query((Not(OPEN),)), ["namespace"])
         queues = (queue_of_items(str(namespace), self.namespace) for (namespace,) in tally.cells)
         return {queue for queue in queues if queue}
@@ -153,9 +157,9 @@ class QueueLetters:
     async def change(
         self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter], what: str | None = None, by: str = ""
     ) -> tuple[DeadLetter, DeadLetter]:
-        """Decide and write until nobody was quicker. Returns the item before and after; the same if nothing changed.
+        """Decide and write until no other process was quicker. Return the item before and after; the same if unchanged.
 
-        A loop of its own, since a deletion is audited before it is written, and what is known is not read first.
+        A loop of its own, since a deletion is audited before it is written, and a known item is not read first.
         """
         current = letter
         for _ in range(_TRIES):
@@ -185,7 +189,7 @@ class QueueLetters:
     ) -> tuple[DeadLetter, DeadLetter]:
         """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at.
 
-        `arrive` says whether the item is where it is bound for; from then on the one that is here cannot be changed.
+        `arrive` tells whether the item is at its target; from then on the one here cannot be changed.
         """
         for _ in range(_MOVED_TRIES):
             if rules.was_moved(letter) or (letter.is_open and letter.bound_for is not None and await arrive(letter)):
@@ -228,12 +232,6 @@ class QueueLetters:
             self.announce(EventName.QUEUE_ITEM_DEAD, after)
         elif failed:
             self.announce(EventName.QUEUE_ITEM_RETRY, after, manual=False)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Items come into a queue: produced one by one, many of them by one write, or imported where they may be already.
-
-_PAGE = 500
 
 
 @dataclass(eq=False, slots=True)
@@ -285,7 +283,7 @@ class QueueIntake:
                 refuse(each.future, stored or StoreError(f"item {letter.entry_id!r} is there already"))
 
     async def add(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
-        """Bring items in that may be there already. Raises InvalidInput before anything is written, and StoreError."""
+        """Bring items in that may be there already. Raise InvalidInput before anything is written, and StoreError."""
         try:
             definition = require_persisted(await self._definitions.get(queue))
         except StoreUnavailable as problem:
@@ -312,10 +310,10 @@ class QueueIntake:
         return ImportResult(created, len(wanted) - created)
 
     async def _create(self, letters: Sequence[DeadLetter]) -> Sequence[Result[DeadLetter]]:
-        """Create those that are not there, where everybody sees them: in a local store they could come in once more.
+        """Create the missing items in the shared store: in a local store they could come in once more.
 
-        One that is kept locally is there. An item goes under where it came from, and under its id if it says nothing of
-        that: one that does both is there too if the other one is.
+        An item that is kept locally is not missing. It has the key of its source, or of its id without one; if it has
+        both, either key counts.
         """
         store, records = self._context.store, self._letters.records
         by_id = {document_key(each.entry_id, each.namespace, each.queue): each.key for each in letters}
@@ -333,7 +331,7 @@ class QueueIntake:
     def _read(
         self, definition: QueueDefinition, item: Mapping[str, Any] | QueueItem
     ) -> Callable[[datetime], DeadLetter]:
-        """What makes the letter of an imported item. Raises InvalidInput."""
+        """Return a function that makes the letter of an imported item. Raise InvalidInput."""
         given = item.to_dict() if isinstance(item, QueueItem) else item
         if not isinstance(given, Mapping) or "payload" not in given:
             raise InvalidInput(f"an item is a mapping with a payload, not {given!r:.80}")
@@ -385,7 +383,7 @@ def _import_problem(queue: str, what: str, which: str, problem: StoreError) -> S
 
 
 def require_persisted(definition: QueueDefinition) -> QueueDefinition:
-    """The definition, if the items of the queue are here. Raises InvalidInput."""
+    """Return the definition, if the items of the queue are here. Raise InvalidInput."""
     if definition.kind is QueueKind.EXTERNAL:
         raise InvalidInput(f"queue {definition.name!r} is external: its items are not here")
     return definition

@@ -36,7 +36,7 @@ LONGEST_ITEM_ID = 200
 
 
 class ItemStatus(StrEnum):
-    """What an item is doing, in the words of queues."""
+    """The state of an item, in the words of queues."""
 
     PENDING = "pending"  #: it can be leased
     ACTIVE = "active"  #: a worker has leased it
@@ -48,7 +48,7 @@ class ItemStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """An item as people and workers see it: the letter behind it is the record. `id` is the letter's entry id.
+    """An item as people and workers see it, under its letter's entry id. The letter is the record.
 
     `source_id` is the id that it had in the queue that it came from, `source_queue` that queue.
     """
@@ -73,7 +73,7 @@ class QueueItem:
 
     @classmethod
     def of(cls, letter: DeadLetter, now: datetime, payload: Json | None = None) -> QueueItem:
-        """The item that this letter is, perhaps with another `payload`, such as its own in clear."""
+        """Return the item of this letter, perhaps with another `payload`, such as its own in clear."""
         status = status_of(letter, now)
         dead = status in (ItemStatus.DEAD, ItemStatus.CLOSED)
         return _fast_item(
@@ -102,22 +102,22 @@ class QueueItem:
 
     @property
     def is_leased(self) -> bool:
-        """Whether a worker has it."""
+        """True while a worker has it."""
         return self.status is ItemStatus.ACTIVE
 
     @property
     def attempts(self) -> int:
-        """How often it failed, or was leased and not heard of again: `failure_count` under its other name."""
+        """The failures and lost leases so far: `failure_count` under its other name."""
         return self.failure_count
 
     def to_dict(self) -> dict[str, Any]:
-        """The item as JSON values."""
+        """Return the item as JSON values."""
         found = {each.name: _plain(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
         return found | {"is_leased": self.is_leased, "attempts": self.attempts}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The item that `to_dict` wrote. Raises InvalidInput; a status that is not known is of a newer version."""
+        """Return the item that `to_dict` wrote. Raise InvalidInput, also for the unknown status of a newer version."""
         try:
             known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
             known.pop("version", None)
@@ -149,14 +149,14 @@ class ItemLease:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What became of the items of an import: those that were there already were left alone."""
+    """The numbers of an import; duplicates were left alone."""
 
     created: int
     duplicates: int
 
 
 def status_of(letter: DeadLetter, now: datetime) -> ItemStatus:
-    """What the item is doing. A cooldown that is over is over, whoever has looked."""
+    """Return the status of the item. A cooldown that is over counts as over."""
     if not letter.is_open:
         return ItemStatus.COMPLETED if letter.status is DeadLetterStatus.COMPLETED else ItemStatus.CLOSED
     if letter.lease is not None:
@@ -168,7 +168,7 @@ def status_of(letter: DeadLetter, now: datetime) -> ItemStatus:
 
 
 def is_expired(letter: DeadLetter, now: datetime) -> bool:
-    """Whether the time in which the item could be leased is over."""
+    """Return whether the time in which the item could be leased is over."""
     return letter.expires_at is not None and letter.expires_at <= now
 
 
@@ -182,11 +182,11 @@ def new_item(
     source: Source | None = None,
     expires_at: datetime | None = None,
 ) -> DeadLetter:
-    """A letter that waits in a queue: due at once, under its own id.
+    """Return a letter that waits in a queue: due at once, under its own id.
 
-    One with a `source` goes under `<source queue>/<source id>`, so that it comes in once however often it is sent, and
-    the same id of two queues is two items. Ids and dates never go back in a process, so that items leave in the order
-    in which they came, also if the clock is set back.
+    With a `source` its key is `<source queue>/<source id>`, so that it comes in once however often it is sent, and the
+    same id of two queues is two items. Ids and dates never go back in a process, so that items leave in the order in
+    which they came, even if the clock is set back.
     """
     entry_id = new_entry_id(now) if id is None else id
     came = entry_instant(entry_id) if id is None else None
@@ -231,12 +231,12 @@ def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
 
 
 def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now: datetime) -> DeadLetter:
-    """Lend the item to a worker. Raises IllegalMove for one that cannot be leased now."""
+    """Lend the item to a worker. Raise IllegalMove for one that cannot be leased now."""
     return lifecycle.claim(letter, owner=owner, token=token, until=until, now=now)
 
 
 def complete_item(letter: DeadLetter, token: str, now: datetime) -> DeadLetter:
-    """The worker has done it. Raises LostLease if the item is not its any more."""
+    """Complete a leased item. Raise LostLease if it has another lease."""
     _require_lease(letter, token, "complete", now)
     return evolve(lifecycle.succeed(letter, token=token, now=now), settled=f"completed {token}")
 
@@ -251,9 +251,9 @@ def fail_item(
     dead: bool = False,
     retry_in: timedelta | None = None,
 ) -> DeadLetter:
-    """The worker could not do it: it waits for its cooldown, or dies, as the queue says now; `dead`: it dies at once.
+    """Let a leased item wait for its cooldown, or die by the present definition; with `dead` it dies at once.
 
-    `retry_in` is a longer wait than the cooldown. Raises LostLease if the item is not its any more.
+    `retry_in` is a longer wait than the cooldown. Raise LostLease if the item has another lease.
     """
     _require_lease(letter, token, "fail", now)
     number = letter.retry_count + 1
@@ -270,7 +270,7 @@ def fail_item(
 
 
 def renew_item(letter: DeadLetter, token: str, until: datetime, now: datetime) -> DeadLetter:
-    """The work goes on. Raises LostLease if the item is not its any more."""
+    """Extend the lease. Raise LostLease if the item has another lease."""
     _require_lease(letter, token, "renew", now)
     return lifecycle.renew(letter, token=token, until=until, now=now)
 
@@ -297,7 +297,7 @@ def expire_item(letter: DeadLetter, definition: QueueDefinition | None, now: dat
 
 
 def is_redrivable(letter: DeadLetter) -> bool:
-    """Whether the item can be sent to another queue: nobody has it, and it is not on its way already."""
+    """Return whether the item can be sent to another queue: it is not leased, and not on its way already."""
     return letter.is_open and letter.lease is None and letter.bound_for is None
 
 
@@ -309,10 +309,9 @@ def send_item(letter: DeadLetter, to: str, now: datetime) -> DeadLetter:
 
 
 def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> DeadLetter:
-    """What lives on in the target: the same work under a new id, unfailed, with its reason and where it came from.
+    """Return the item for the target: the same work under a new id, unfailed, with its reason and source.
 
-    Whoever moves it gives it the same id. Else a copy that comes home from a local store would be another item there,
-    once the one that is there already has been done.
+    Every mover gives it the same id: otherwise a copy drained from a local store would be a second item.
     """
     source = Source(SourceKind.QUEUE_ITEM, letter.queue, letter.entry_id, None, letter.created_at)
     id = derived_entry_id(letter.entry_id, target.name, letter.created_at)
@@ -329,13 +328,13 @@ def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> De
 
 
 def moved_key(letter: DeadLetter, namespace: str) -> str:
-    """The key of what lives on of this item in the queue of the namespace that it is bound for."""
+    """Return the key of the item in the queue of the namespace that it is bound for."""
     target = str(letter.bound_for)
     return document_key(f"{letter.queue}/{letter.entry_id}", items_namespace(namespace, target), target)
 
 
 def was_moved(letter: DeadLetter) -> bool:
-    """Whether the item lives on in another queue, and is closed here."""
+    """Return whether the item lives on in another queue, and is closed here."""
     return letter.resolution.status is ResolutionStatus.MOVED
 
 
@@ -345,7 +344,7 @@ def close_moved(letter: DeadLetter, now: datetime) -> DeadLetter:
 
 
 def resurrect_item(letter: DeadLetter, now: datetime) -> DeadLetter:
-    """Give a dead or failed item to workers again, with no failure counted. Raises IllegalMove for any other."""
+    """Give a dead or failed item to workers again, with no failure counted. Raise IllegalMove for any other."""
     status = status_of(letter, now)
     if status not in (ItemStatus.DEAD, ItemStatus.FAILED):
         raise IllegalMove(letter.entry_id, "retry", status, "only what is dead or failed", what="item")
@@ -360,7 +359,7 @@ def _require_lease(letter: DeadLetter, token: str, move: str, now: datetime) -> 
 
 
 def _wait(letter: DeadLetter, now: datetime, wait: timedelta) -> DeadLetter:
-    """The item that failed, with the whole of its wait: a queue may say more than letters are made to wait."""
+    """Return the failed item with its whole wait: a queue may wait longer than letters do."""
     if letter.status is not DeadLetterStatus.PENDING or wait <= MAX_DELAY:
         return letter
     return evolve(letter, due_at=add_time(instant(now), wait))
@@ -375,7 +374,7 @@ def _why_dead(letter: DeadLetter, definition: QueueDefinition | None, now: datet
 
 
 def _die(letter: DeadLetter, definition: QueueDefinition | None, reason: str, now: datetime) -> DeadLetter:
-    """What becomes of an item that died, by its queue's definition at this moment."""
+    """Apply the queue's definition to an item that died: keep it, delete it, or bind it for the dead queue."""
     if definition is None:
         return evolve(letter, reason=reason)
     if definition.dead_queue is None and definition.on_dead is OnDead.DELETE:
@@ -384,7 +383,7 @@ def _die(letter: DeadLetter, definition: QueueDefinition | None, reason: str, no
 
 
 def deletion_warning(letter: DeadLetter, now: datetime) -> str:
-    """What is said when an item that died is deleted; `letter` is as it was before."""
+    """Return the warning that an item that died is deleted; `letter` is its state before."""
     what = "expire_deadline" if is_expired(letter, now) else "max_attempts"
     return f"item '{letter.entry_id}' exceeded {what}, deleting (no dead_queue configured)"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.errors import (
@@ -23,7 +24,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import Condition, Is, Missing, Not, Query
 from mahavishnu.queues import items as rules
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import IN_ORDER, OPEN, QueueLetters, log, require_persisted
@@ -36,40 +37,36 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between two tries to move items 
 _PAGE = 500
 
 
-@dataclass(slots=True)
-class _Backoff:
-    """How long nothing is moved into a queue that did not take it."""
-
-    until: float
-    wait: float
-
-
 @dataclass
 class QueueMoves:
     """Moves items to the queues that they are bound for."""
 
     definitions: QueueDefinitions
     letters: QueueLetters
-    _backoffs: dict[str, _Backoff] = field(default_factory=dict)
+    #: of queues that did not take an item: when the next one is moved there, and how long that is put off
+    _backoffs: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def _now(self) -> datetime:
+        return self.letters.context.clock.now()
 
     async def finish_move(self, letter: DeadLetter) -> bool:
-        """Move an item to where it is bound for; False if that has to wait. Never raises: the queue works on.
+        """Move an item to where it is bound for; return False if that has to wait. Never raises.
 
-        While its target does not take anything it is tried at ever longer intervals, and said in the log each time.
+        While its target takes nothing, retry at growing intervals, and log each attempt.
         """
         target = letter.bound_for
         assert target is not None
         if is_home_away(self.letters.context.store) and not is_kept_locally(letter):
             return False
-        backoff, now = self._backoffs.get(target), self.letters.context.clock.monotonic()
-        if backoff is not None and now < backoff.until:
+        (until, wait), now = self._backoffs.get(target, (0.0, FIRST_WAIT / 2)), self.letters.context.clock.monotonic()
+        if target in self._backoffs and now < until:
             return False
         try:
             copy = await self._produce(letter, await self.definitions.require(target))
         except MahavishnuError as problem:
             log.error("failed to produce to dead_queue '%s': %s", target, problem)
-            wait = min(LONGEST_WAIT, 2 * backoff.wait if backoff is not None else FIRST_WAIT)
-            self._backoffs[target] = _Backoff(now + wait, wait)
+            wait = min(LONGEST_WAIT, 2 * wait)
+            self._backoffs[target] = now + wait, wait
             return False
         self._backoffs.pop(target, None)
         try:
@@ -81,10 +78,9 @@ class QueueMoves:
             return False
 
     async def arrive(self, letter: DeadLetter) -> bool:
-        """Whether an item is where it is bound for. If it can get there, it does so now; raises StoreError if unknown.
+        """Move an item to its target if possible. Return whether it is there. Raise StoreError if unknown.
 
-        What a mover has sent may still be on its way to the store when a person wants the item back: looking whether it
-        is there would not be enough.
+        Looking for it would not be enough: a mover may still be writing when a person wants the item back.
         """
         try:
             definition = await self.definitions.require(str(letter.bound_for))
@@ -95,38 +91,35 @@ class QueueMoves:
 
     async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
         """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
-        fresh, store = (
-            rules.moved_item(letter, definition, self.letters.context.clock.now()),
-            self.letters.context.store,
-        )
-        records = self.letters.records if is_kept_locally(letter) else home_of(store).collection(LETTERS)
+        fresh, home = rules.moved_item(letter, definition, self._now()), home_of(self.letters.context.store)
+        records = self.letters.records if is_kept_locally(letter) else home.collection(LETTERS)
         created = await write_one(records, fresh)
         if created is None and await get_one(records, fresh.key) is None:
             raise StoreUnavailable(f"item {letter.entry_id!r} is neither there nor can it be created")
         return created
 
     async def _close(self, letter: DeadLetter, copy: DeadLetter | None) -> bool:
-        """Close the item in the source. If a person has decided otherwise meanwhile, the copy is taken back.
+        """Close the item in the source, or take the copy back if a person has decided otherwise meanwhile.
 
-        If a worker has the copy by then, that one is the item, and the one in the source is closed all the same.
+        If a worker has the copy by then, close the item in the source all the same.
         """
         bound_for = letter.bound_for
 
         def decide(current: DeadLetter) -> DeadLetter:
             if not current.is_open or current.bound_for != bound_for:
                 return current
-            return rules.close_moved(current, self.letters.context.clock.now())
+            return rules.close_moved(current, self._now())
 
         def insist(current: DeadLetter) -> DeadLetter:
             if not current.is_open or current.lease is not None:
                 return current
-            bound = rules.send_item(current, str(bound_for), self.letters.context.clock.now())
-            return rules.close_moved(bound, self.letters.context.clock.now())
+            bound = rules.send_item(current, str(bound_for), self._now())
+            return rules.close_moved(bound, self._now())
 
         moved = await self._try_to_close(letter, decide)
         if moved or copy is None or (await self.letters.records.remove([copy]))[0] is True:
             return moved
-        if moved := await self._try_to_close(letter, insist):
+        if await self._try_to_close(letter, insist):
             return True
         log.error("item '%s' was sent to queue '%s' and changed here by a person", letter.entry_id, bound_for)
         return False
@@ -163,8 +156,8 @@ class QueueMoves:
     ) -> dict[str, Any]:
         """Send items back to the queues that they came from, or to another one; each once, with no failure counted.
 
-        Of all items, one that cannot go keeps no other one here: `refused` says why, unless none can go, which raises.
-        `degraded` says why there may be items that were not seen.
+        Of all items, those that cannot go are `refused` with the reason; if none can go, that raises. `degraded` says
+        why some items may have been missed.
         """
         if isinstance(ids, str):
             raise InvalidInput(f"ids is a list of ids of items, not {ids!r:.80}: write it as [{ids!r:.80}]")
@@ -177,7 +170,7 @@ class QueueMoves:
                 chosen = [await self.letters.get(queue, each) for each in ids]
                 for letter in chosen:
                     if not rules.is_redrivable(letter):
-                        status = rules.status_of(letter, self.letters.context.clock.now())
+                        status = rules.status_of(letter, self._now())
                         raise IllegalMove(letter.entry_id, "redrive", status, "or on its way already", what="item")
                     sent += await self._send(letter, to)
             else:
@@ -193,11 +186,11 @@ class QueueMoves:
                         sent, skipped = sent + done, skipped + (not done)
                 if refused and not sent:
                     raise next(iter(refused.values()))
-            told = {each: str(problem) for each, problem in refused.items()}
+            reasons = {each: str(problem) for each, problem in refused.items()}
             act.add(redriven=sent, skipped=skipped, **({"degraded": degraded} if degraded else {}))
-            if told:
-                act.add(refused=told)
-        return {"redriven": sent, "skipped": skipped, "refused": told, "degraded": degraded}
+            if reasons:
+                act.add(refused=reasons)
+        return {"redriven": sent, "skipped": skipped, "refused": reasons, "degraded": degraded}
 
     async def _send(self, letter: DeadLetter, to: str | None) -> bool:
         target = to or letter.source.queue
@@ -210,17 +203,10 @@ class QueueMoves:
         def decide(current: DeadLetter) -> DeadLetter:
             if not rules.is_redrivable(current):
                 return current
-            return rules.send_item(current, target, self.letters.context.clock.now())
+            return rules.send_item(current, target, self._now())
 
         before, after = await self.letters.change(letter, decide)
         if after is before:
             return False
         await self.finish_move(after)
         return True
-
-
-def expired_before(letters: QueueLetters, queues: Sequence[str]) -> Query:
-    """What waits in these queues and is not to be leased any more."""
-    now = letters.context.clock.now()
-    pending = (OPEN, Is("status", (DeadLetterStatus.PENDING,)))
-    return Query((letters.where(*queues), *pending, Between("expires_at", at_most=now)), IN_ORDER, _PAGE)

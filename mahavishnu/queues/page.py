@@ -37,7 +37,7 @@ router = Router(tag="queue_pages", documented=False)
 
 
 async def count_queues(dlq: LetterQueue) -> Number | None:
-    """How many queues are defined."""
+    """Return the number of defined queues."""
     found = await dlq.service(NamedQueues).list()
     return Number(len(found)) if found else None
 
@@ -48,7 +48,7 @@ Numbers = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueForm:
-    """What somebody wrote about a queue so far, and what is wrong with it."""
+    """The form of a queue as it was filled in, with the problem if it was refused."""
 
     values: Mapping[str, str]
     problem: str | None = None
@@ -83,25 +83,25 @@ class QueueView:
 
     @property
     def takes_dead(self) -> bool:
-        """Whether items came here from other queues, and can be sent back there."""
+        """True if items came here from other queues, and can be sent back."""
         return bool(self.sources) or any(item.source_queue for item in (self.page.items if self.page else ()))
 
     @property
     def next(self) -> str:
-        """Where the next page of items is."""
+        """The parameters of the next page of items."""
         given = {"status": self.status, "cursor": self.page and self.page.next}
         return urlencode({name: str(value) for name, value in given.items() if value is not None})
 
 
 class ItemPageQuery(PageQuery):
-    """Which items; those that are not over, unless a status is asked for."""
+    """Filters of items; without a status, those that have not ended."""
 
     status: Literal["pending", "active", "failed", "dead", "completed", "closed"] | None = None
 
 
 @router.get("/queues")
 async def queues_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
-    """All queues, by name."""
+    """Show all queues, by name."""
     found = await console_of(request).read(request, dlq, _read_all)
     view = QueuesView(found.value, QueueForm({"lease_timeout": "60s"}))
     return await show(request, "queues.html", view, recent=found)
@@ -122,7 +122,7 @@ async def create(request: Request, dlq: PageQueue, actor: Operator, form: FormFi
 async def queue_page(
     request: Request, dlq: PageQueue, actor: Viewer, queue: str, params: Annotated[ItemPageQuery, Query()]
 ) -> Response:
-    """One queue, with its items in their order."""
+    """Show one queue with its items, oldest first."""
     name = decode_id(queue)
 
     async def read() -> QueueView:
@@ -152,11 +152,7 @@ async def redrive(request: Request, dlq: PageQueue, actor: Operator, queue: str,
     if not ids and form.text("everything") != "yes":
         raise InvalidInput("no item was marked: mark some, or say that you mean all")
     result = await dlq.service(NamedQueues).redrive(
-        name,
-        ids=ids or None,
-        to=form.optional("to"),
-        by=acting_name(actor, None),
-        notes=form.optional("reason"),
+        name, ids=ids or None, to=form.optional("to"), by=acting_name(actor, None), notes=form.optional("reason")
     )
     text = f"{plural(result['redriven'], 'item')} sent back."
     if result["skipped"]:
@@ -224,7 +220,7 @@ async def _view(dlq: LetterQueue, definition: QueueDefinition, params: ItemPageQ
 
 
 def _options(form: Form) -> dict[str, Any]:
-    """What a form says of a queue, as the service takes it. Raises InvalidInput for what is no number."""
+    """Return the options of a form, as the service takes them. Raise InvalidInput for invalid numbers."""
     options: dict[str, Any] = {name: form.optional(name) for name in TEXTS}
     options |= {name: value for name in CHOICES if (value := form.optional(name)) is not None}
     attempts, cooldown = form.optional("attempts"), form.optional("cooldown")
@@ -244,7 +240,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _values_of(definition: QueueDefinition) -> dict[str, str]:
-    """A definition as its form shows it."""
+    """Return a definition as its form shows it."""
     known = definition.to_dict()
     values = {name: "" if known[name] is None else str(known[name]) for name in (*TEXTS, *CHOICES, "max_attempts")}
     if definition.retry is not None:

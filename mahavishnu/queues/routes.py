@@ -27,14 +27,14 @@ router = Router(tag="queues", prefix="/queues")
 
 
 class RetryRule(RequestModel):
-    """How often an item may fail, and how long it waits in between."""
+    """The failures an item may have, and the wait in between."""
 
     attempts: StrictInt = 0
     cooldown: Shortcut = "0s"
 
 
 class QueueOptions(RequestModel):
-    """What is said of a queue. Leave out what stays."""
+    """The options of a queue. Omit those that stay."""
 
     kind: Literal["persisted", "external"] | None = None
     dead_queue: Shortcut | None = None
@@ -69,7 +69,7 @@ class Definition(ResponseModel):
 
 
 class DeleteQueue(RequestModel):
-    """With `force` also if it is the dead queue of others."""
+    """The deletion of a queue; with `force` also if it is the dead queue of others."""
 
     force: StrictBool = False
     by: Name | None = None
@@ -105,7 +105,7 @@ class Item(ResponseModel):
 
 
 class ItemQuery(PageQuery):
-    """Which items; those that are not over, unless a status is asked for."""
+    """Filters of items; without a status, those that have not ended."""
 
     status: Status | None = None
 
@@ -117,7 +117,7 @@ class ImportItems(RequestModel):
 
 
 class ImportResult(ResponseModel):
-    """How many were new, and how many were there."""
+    """The numbers of new and of existing items."""
 
     created: int
     duplicates: int
@@ -140,7 +140,7 @@ class Lease(ResponseModel):
 
 
 class Token(RequestModel):
-    """Who holds the lease."""
+    """The proof of a lease."""
 
     token: Name
 
@@ -152,7 +152,7 @@ class RenewItem(Token):
 
 
 class RenewItemResult(ResponseModel):
-    """When the lease ends now."""
+    """The new end of a lease."""
 
     lease_until: str
 
@@ -166,14 +166,14 @@ class FailItem(Token):
 
 
 class PersonActs(RequestModel):
-    """Who does it, and why."""
+    """The person who acts, and the reason."""
 
     by: Name | None = None
     notes: Text | None = None
 
 
 class QueueRetried(ResponseModel):
-    """Which item is leased again."""
+    """An item that can be leased again."""
 
     queue_name: str
     item_id: str
@@ -181,7 +181,7 @@ class QueueRetried(ResponseModel):
 
 
 class QueueRedrive(PersonActs):
-    """Which items go back, and where to; without either all of them, to where they came from."""
+    """The items to send back, and their target; without either, all items to where they came from."""
 
     ids: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
     filter: Filter | None = None
@@ -189,7 +189,7 @@ class QueueRedrive(PersonActs):
 
 
 class RedriveResult(ResponseModel):
-    """How many went, how many were left, and why not all could be seen."""
+    """The numbers of items sent and left, the refused ones, and why some may have been missed."""
 
     redriven: int
     skipped: int
@@ -199,13 +199,13 @@ class RedriveResult(ResponseModel):
 
 @router.get("", response_model=list[Definition], summary="The queues", name="list")
 async def list_queues(dlq: Queue, actor: Viewer) -> Response:
-    """By name, with what is said of each."""
+    """Return the definitions, by name."""
     return json_response([each.to_dict() for each in await dlq.service(NamedQueues).list()])
 
 
 @router.post("", response_model=Definition, responses=problem_responses(400), summary="Define a queue", status_code=201)
 async def create(dlq: Queue, actor: Operator, body: NewQueue) -> Response:
-    """Refused, by 400, for what cannot be."""
+    """Define a queue. Invalid options are refused with 400."""
     given = body.model_dump(exclude_unset=True, exclude={"by", "name"})
     made = await dlq.service(NamedQueues).create(body.name, by=acting_name(actor, body.by), **_without_empty(given))
     return json_response(made.to_dict(), 201)
@@ -213,7 +213,7 @@ async def create(dlq: Queue, actor: Operator, body: NewQueue) -> Response:
 
 @router.get("/{queue}", response_model=Definition, responses=problem_responses(404), summary="One queue")
 async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
-    """With its numbers."""
+    """Return a queue's definition with its numbers."""
     definition = await dlq.service(NamedQueues).get(decode_id(queue))
     numbers = await dlq.service(NamedQueues).numbers(definition.name)
     numbers.pop("queue")
@@ -222,7 +222,7 @@ async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
 
 @router.patch("/{queue}", response_model=Definition, responses=problem_responses(400, 404), summary="Change a queue")
 async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) -> Response:
-    """What is decided from now on is decided by it. Null takes a dead queue, a limit or an expiry away."""
+    """Change options for all later decisions. Null removes a dead queue, a limit or an expiry."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
     changed = await dlq.service(NamedQueues).update(
         decode_id(queue), by=acting_name(actor, body.by), **_without_empty(given)
@@ -234,7 +234,7 @@ async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) ->
     "/{queue}/delete", response_model=Definition, responses=problem_responses(400, 404), summary="Delete a queue"
 )
 async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None = None) -> Response:
-    """Its items stay where they are."""
+    """Delete the definition. Its items stay where they are."""
     wanted = body or DeleteQueue()
     gone = await dlq.service(NamedQueues).delete(decode_id(queue), force=wanted.force, by=acting_name(actor, wanted.by))
     return json_response(gone.to_dict())
@@ -246,7 +246,7 @@ async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None 
 async def items(
     request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemQuery, Query()]
 ) -> Response:
-    """Those that came first stand first."""
+    """Return items, oldest first."""
     page = await dlq.service(NamedQueues).items(
         decode_id(queue), status=params.status, limit=params.limit, after=params.cursor
     )
@@ -257,7 +257,7 @@ async def items(
     "/{queue}/items", response_model=Item, responses=problem_responses(404), summary="Put work in", status_code=201
 )
 async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Response:
-    """It is durable when this is answered."""
+    """Add an item. It is durable when this answers."""
     made = await dlq.service(NamedQueues).produce(decode_id(queue), body.payload, metadata=body.metadata)
     return json_response(made.to_dict(), 201)
 
@@ -266,7 +266,7 @@ async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Respo
     "/{queue}/import", response_model=ImportResult, responses=problem_responses(404), summary="Put items in once"
 )
 async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems) -> Response:
-    """One that is there already is left alone and counted."""
+    """Add items, except those that exist already; these are counted."""
     result = await dlq.service(NamedQueues).import_items(decode_id(queue), body.items)
     return json_response({"created": result.created, "duplicates": result.duplicates})
 
@@ -275,7 +275,7 @@ async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems)
     "/{queue}/lease", response_model=list[Lease], responses=problem_responses(404), summary="Take the next items"
 )
 async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Response:
-    """Nobody else gets them until `lease_until`. An empty list: there is nothing to do."""
+    """Lease items until `lease_until`. The list is empty when no item is ready."""
     leases = await dlq.service(NamedQueues).lease(
         decode_id(queue), body.worker, limit=body.limit, lease_seconds=body.lease_seconds
     )
@@ -287,7 +287,7 @@ async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Re
 
 @router.get("/{queue}/items/{id}", response_model=Item, responses=problem_responses(404), summary="One item")
 async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
-    """As it is now."""
+    """Return the current item."""
     return json_response((await dlq.service(NamedQueues).item(decode_id(queue), decode_id(id))).to_dict())
 
 
@@ -295,7 +295,7 @@ async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
     "/{queue}/items/{id}/complete", response_model=Item, responses=problem_responses(404, 409), summary="It is done"
 )
 async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) -> Response:
-    """Saying it again changes nothing."""
+    """Complete the item. Repeating it changes nothing."""
     return json_response(
         (await dlq.service(NamedQueues).complete(decode_id(queue), decode_id(id), body.token)).to_dict()
     )
@@ -305,7 +305,7 @@ async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) 
     "/{queue}/items/{id}/fail", response_model=Item, responses=problem_responses(404, 409), summary="It failed"
 )
 async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -> Response:
-    """Its cooldown begins, or it dies, as the queue says now."""
+    """Start the item's cooldown, or let it die, by the present definition."""
     failed = await dlq.service(NamedQueues).retry(
         decode_id(queue), decode_id(id), body.token, error=body.error, dead=body.dead, retry_in=body.retry_in
     )
@@ -319,7 +319,7 @@ async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -
     summary="The work goes on",
 )
 async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
-    """The lease ends later."""
+    """Extend the lease."""
     until = await dlq.service(NamedQueues).renew(
         decode_id(queue), decode_id(id), body.token, lease_seconds=body.lease_seconds
     )
@@ -333,7 +333,7 @@ async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem)
     summary="Have a dead or failed item leased again",
 )
 async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonActs | None = None) -> Response:
-    """With no failure counted."""
+    """Have the item leased again, with no failure counted."""
     wanted = body or PersonActs()
     item = await dlq.service(NamedQueues).resurrect(
         decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
@@ -345,7 +345,7 @@ async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonAc
     "/{queue}/items/{id}/drop", response_model=Item, responses=problem_responses(404, 409), summary="Delete an item"
 )
 async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: PersonActs | None = None) -> Response:
-    """Its number stays, and the audit says who did it."""
+    """Delete the item. Its number stays, and the audit names who deleted it."""
     wanted = body or PersonActs()
     gone = await dlq.service(NamedQueues).drop(
         decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
@@ -360,7 +360,7 @@ async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: PersonActs |
     summary="Send items back to where they came from",
 )
 async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | None = None) -> Response:
-    """Each once, with no failure counted."""
+    """Send items back, each once, with no failure counted."""
     wanted = body or QueueRedrive()
     result = await dlq.service(NamedQueues).redrive(
         decode_id(queue),
@@ -374,7 +374,7 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
 
 
 def _without_empty(given: dict[str, Any]) -> dict[str, Any]:
-    """Without null for options that always have a value."""
+    """Return the options without null for those that always have a value."""
     return {
         name: value
         for name, value in given.items()

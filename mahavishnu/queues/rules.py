@@ -1,6 +1,7 @@
 """Named queues: their definitions, what such a definition may say, and which queue may be another one's dead queue.
 
-A queue's dead queue takes what died in it, and has none of its own: what died twice waits for a person.
+A queue's dead queue takes what died in it, and has none of its own: what died twice waits for a person. For queues
+that settings declare, the declaration is the whole definition: options that are not given have their defaults.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ _NAME = re.compile(
 
 
 class QueueKind(StrEnum):
-    """Where the items of a queue are."""
+    """The place of a queue's items."""
 
     PERSISTED = "persisted"  #: here, as letters
     EXTERNAL = "external"  #: elsewhere: the definition is only a name for it
 
 
 class AttemptsRule(StrEnum):
-    """What a queue's `max_attempts` of 2 means."""
+    """The meaning of a queue's `max_attempts`, here of 2."""
 
     EXCEED = "exceed"  #: two failures are allowed, the third is the end
     INCLUSIVE = "inclusive"  #: the second failure is the end
 
 
 class OnDead(StrEnum):
-    """What becomes of an item that died where no dead queue takes it."""
+    """The fate of an item that died without a dead queue."""
 
     RETAIN = "retain"  #: it stays, for a person
     DELETE = "delete"
@@ -51,7 +52,7 @@ class OnDead(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often an item may fail, and how long it waits before it can be leased again."""
+    """The failures an item may have, and its wait before it can be leased again."""
 
     attempts: int = 0
     cooldown: str = "0s"
@@ -59,7 +60,7 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True)
 class QueueDefinition:
-    """What is said of a queue. It is read whenever something is decided, so that a change counts from then on.
+    """The definition of a queue, read for each decision, so that a change counts from then on.
 
     `dead_queue` takes what died. An item dies at its failure number `retry.attempts` (0 is as 1), or when its failures
     exceed `max_attempts`, whichever is first; without both, at the first one. `sources` are the queues that name this
@@ -88,12 +89,12 @@ class QueueDefinition:
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts of which nobody says it."""
+        """The default lease length."""
         return parse_duration(self.lease_timeout).total_seconds()
 
     @property
     def cooldown(self) -> timedelta:
-        """How long an item waits after a failure."""
+        """The wait of an item after a failure."""
         return parse_duration(self.retry.cooldown) if self.retry else timedelta(0)
 
     @property
@@ -114,11 +115,11 @@ class QueueDefinition:
         return max(1, min(limits, default=1))
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """Until when an item that comes in now can be leased; None: for ever."""
+        """Return until when an item that comes in now can be leased; None: for ever."""
         return None if self.expire_timeout is None else now + parse_duration(self.expire_timeout)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition as JSON values."""
+        """Return the definition as JSON values."""
         retry = self.retry or RetryRule()
         return {
             "name": self.name,
@@ -142,12 +143,12 @@ OPTIONS = (
 
 
 def definition_key(namespace: str, name: str) -> str:
-    """The key of a queue's definition."""
+    """Return the key of a queue's definition."""
     return f"{namespace}/{name}"
 
 
 def require_queue_name(name: Any, namespace: str) -> str:
-    """The name, if a queue of the namespace can have it. Raises InvalidOption."""
+    """Return the name, if a queue of the namespace can have it. Raise InvalidOption."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidOption(
             f"a queue is named by a text of 1 to {LONGEST_QUEUE_NAME} characters without / : @ * and without blanks "
@@ -159,7 +160,7 @@ def require_queue_name(name: Any, namespace: str) -> str:
 
 
 def set_options(definition: QueueDefinition, options: Mapping[str, Any], now: datetime) -> QueueDefinition:
-    """The definition with these options, each checked. Raises InvalidOption, which names the queue and the option."""
+    """Return the definition with these options, each checked. Raise InvalidOption, naming the queue and the option."""
     if unknown := options.keys() - set(OPTIONS):
         raise InvalidOption(f"queue {definition.name!r} has no option {', '.join(sorted(unknown))}; it has {OPTIONS}")
     changes: dict[str, Any] = {}
@@ -210,30 +211,69 @@ def refuse_deletion(definition: QueueDefinition, referrers: Collection[str]) -> 
 
 
 def add_source(target: QueueDefinition, name: str, now: datetime) -> QueueDefinition:
-    """`target` with a mark that this queue names it, or is about to, as its dead queue."""
+    """Return `target` with a mark that this queue names it, or is about to, as its dead queue."""
     if name in target.sources and target.sources_at is not None and now - target.sources_at < MARK_LASTS / 2:
         return target
     return replace(target, sources=(*(each for each in target.sources if each != name), name), sources_at=now)
 
 
 def drop_source(target: QueueDefinition, name: str) -> QueueDefinition:
-    """`target` without that mark."""
+    """Return `target` without that mark."""
     if name not in target.sources:
         return target
     return replace(target, sources=tuple(each for each in target.sources if each != name))
 
 
 def marks_may_be_under_way(target: QueueDefinition, now: datetime) -> bool:
-    """Whether who marked it last may still be about to name it."""
+    """Return whether the queue that marked it last may still be about to name it."""
     return target.sources_at is not None and now - target.sources_at < MARK_LASTS
 
 
 def require_lease_seconds(seconds: Any) -> float:
-    """How long a lease is to last. Raises InvalidInput."""
+    """Return the length of a lease in seconds. Raise InvalidInput."""
     most = LONGEST_LEASE.total_seconds()
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= most:
         raise InvalidInput(f"lease_seconds must be a number from 0.001 to {most:g}, not {seconds!r:.80}")
     return float(seconds)
+
+
+def check_declared(queues: Mapping[str, Any], namespace: str) -> dict[str, dict[str, Any]]:
+    """Return the declared queues with their options. Raise InvalidOption, naming the queue and the option.
+
+    >>> check_declared({"orders": None}, "default")
+    {'orders': {}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, options in queues.items():
+        require_queue_name(name, namespace)
+        if options is not None and not isinstance(options, Mapping):
+            raise InvalidOption(f"queue {name!r} is declared by a map of options, not by {options!r:.80}")
+        declared_definition(name, options or {}, namespace)
+        found[name] = dict(options or {})
+    return found
+
+
+def declared_definition(name: str, options: Mapping[str, Any], namespace: str) -> QueueDefinition:
+    """Return the definition of a declared queue, without real dates and version. Raise InvalidOption.
+
+    >>> declared_definition("orders", {"max_attempts": 2}, "default").max_attempts
+    2
+    """
+    return set_options(QueueDefinition(name, _ANY_TIME, _ANY_TIME, namespace), options, _ANY_TIME)
+
+
+def whole_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, with the default for each that is missing."""
+    return {**_DEFAULTS, **options}
+
+
+def in_order(queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the names, those without a dead queue first: they may be that of others.
+
+    >>> in_order({"a": {"dead_queue": "b"}, "b": {}})
+    ['b', 'a']
+    """
+    return sorted(queues, key=lambda name: bool(queues[name].get("dead_queue")))
 
 
 def _member(kind: type[StrEnum], value: Any) -> StrEnum:
@@ -291,49 +331,5 @@ _CHECKS: Mapping[str, Any] = {
     "lease_timeout": lambda value, _: _duration(value, timedelta(milliseconds=1), LONGEST_LEASE),
     "on_dead": lambda value, _: _member(OnDead, value),
 }
-
-
-# ----------------------------------------------------------------------------------------------------
-# Queues that settings declare: what is said there is the whole definition, and what is not said is as usual.
-
 _DEFAULTS = {each.name: each.default for each in fields(QueueDefinition) if each.name in OPTIONS}
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-def check_declared(queues: Mapping[str, Any], namespace: str) -> dict[str, dict[str, Any]]:
-    """The queues with what is said of each. Raises InvalidOption, which names the queue and the option.
-
-    >>> check_declared({"orders": None}, "default")
-    {'orders': {}}
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name, options in queues.items():
-        require_queue_name(name, namespace)
-        if options is not None and not isinstance(options, Mapping):
-            raise InvalidOption(f"queue {name!r} is declared by a map of options, not by {options!r:.80}")
-        declared_definition(name, options or {}, namespace)
-        found[name] = dict(options or {})
-    return found
-
-
-def declared_definition(name: str, options: Mapping[str, Any], namespace: str) -> QueueDefinition:
-    """What the store will have of a queue that is declared so, but for dates and version. Raises InvalidOption.
-
-    >>> declared_definition("orders", {"max_attempts": 2}, "default").max_attempts
-    2
-    """
-    return set_options(QueueDefinition(name, _ANY_TIME, _ANY_TIME, namespace), options, _ANY_TIME)
-
-
-def whole_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with the usual value for each that is not said."""
-    return {**_DEFAULTS, **options}
-
-
-def in_order(queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The names, those first that have no dead queue: they may be that of others.
-
-    >>> in_order({"a": {"dead_queue": "b"}, "b": {}})
-    ['b', 'a']
-    """
-    return sorted(queues, key=lambda name: bool(queues[name].get("dead_queue")))

@@ -24,7 +24,7 @@ from mahavishnu.model.query import Query, filter_query
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem
-from mahavishnu.queues.moves import QueueMoves, expired_before
+from mahavishnu.queues.moves import QueueMoves
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.work import QueueWork
 from mahavishnu.stores.base import Cursor, Page, is_home_away
@@ -62,49 +62,44 @@ class NamedQueues:
     async def create(
         self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> QueueDefinition:
-        """Define a queue: `dead_queue`, `retry`, `max_attempts` … see `QueueDefinition`.
-
-        Raises InvalidOption for what cannot be, and if there is a queue of this name.
-        """
+        """Define a queue with `dead_queue`, `retry`, `max_attempts` … (see `QueueDefinition`). Raise InvalidOption."""
         return await self._definitions.create(name, options, by, notes)
 
     async def update(
         self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **options: Any
     ) -> QueueDefinition:
-        """Change these options; the others stay. What is decided from now on is decided by the new ones.
-
-        Raises NoSuchQueue and InvalidOption.
-        """
+        """Change these options for all later decisions; the others stay. Raise NoSuchQueue and InvalidOption."""
         return await self._definitions.update(name, options, by, notes)
 
     async def get(self, name: str) -> QueueDefinition:
-        """The definition as it is now. Raises NoSuchQueue."""
+        """Return the current definition. Raise NoSuchQueue."""
         return await self._definitions.get(name)
 
     async def list(self) -> builtins.list[QueueDefinition]:
-        """All queues of the namespace, by name."""
+        """Return all queues of the namespace, by name."""
         return await self._definitions.list()
 
     async def delete(
         self, name: str, *, force: bool = False, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Delete the definition; items stay where they are. Raises NoSuchQueue.
+        """Delete the definition; items stay where they are. Raise NoSuchQueue.
 
-        Raises InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
+        Raise InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
         """
         return await self._definitions.delete(name, force=force, by=by, notes=notes)
 
     # --- items come in
 
     async def produce(self, queue: str, payload: Any, *, metadata: Mapping[str, Any] | None = None) -> QueueItem:
-        """Put work into a queue. It is durable when this returns. Raises NoSuchQueue, InvalidInput and StoreError."""
+        """Put work into a queue. It is durable when this returns. Raise NoSuchQueue, InvalidInput and StoreError."""
         await self._require("queue.produce", queue)
         return self._item(await self._intake.produce(queue, payload, metadata))
 
     async def import_items(self, queue: str, items: Iterable[Mapping[str, Any] | QueueItem]) -> ImportResult:
-        """Put items in that may be there already: one of the same `source_id` and `source_queue`, or of the same `id`,
-        is left alone and counted. Raises NoSuchQueue, InvalidInput before anything is written, and StoreError, which
-        says which items did not come in; nothing is kept locally, as it may be in the store that is away.
+        """Add items, except duplicates: of the same `source_id` and `source_queue`, or the same `id`. Count both.
+
+        Raise NoSuchQueue, InvalidInput before anything is written, and StoreError, which names the items that did not
+        come in. Nothing is kept locally, as it may exist in the store that is away.
         """
         await self._require("queue.produce", queue)
         return await self._intake.add(queue, items)
@@ -114,9 +109,9 @@ class NamedQueues:
     async def lease(
         self, queue: str, owner: str, *, limit: int = 1, lease_seconds: float | None = None
     ) -> builtins.list[ItemLease]:
-        """Take the items that came first, at most `limit` (1 to 500); nobody else gets them for `lease_seconds`.
+        """Lease the oldest items, at most `limit` (1 to 500), for `lease_seconds`.
 
-        A lease that runs out counts as a failure. Raises NoSuchQueue, InvalidInput and StoreError.
+        A lease that runs out counts as a failure. Raise NoSuchQueue, InvalidInput and StoreError.
         """
         await self._require("queue.lease", queue)
         leases = await self._work.lease(queue, owner, limit, lease_seconds)
@@ -129,12 +124,12 @@ class NamedQueues:
         return leases
 
     async def renew(self, queue: str, id: str, token: str, *, lease_seconds: float | None = None) -> datetime:
-        """The work goes on: have the lease end later. Returns when. Raises LostLease, NoSuchLetter and StoreError."""
+        """Extend the lease. Return its new end. Raise LostLease, NoSuchLetter and StoreError."""
         await self._require("queue.lease", queue)
         return await self._work.renew(queue, id, token, lease_seconds)
 
     async def complete(self, queue: str, id: str, token: str) -> QueueItem:
-        """The item is done. Saying it again changes nothing. Raises LostLease if it is this lease's no more."""
+        """Complete the item. Repeating it changes nothing. Raise LostLease if it has another lease."""
         await self._require("queue.lease", queue)
         return self._item(await self._work.complete(queue, id, token))
 
@@ -148,10 +143,10 @@ class NamedQueues:
         dead: bool = False,
         retry_in: timedelta | float | None = None,
     ) -> QueueItem:
-        """The item could not be done: it is leased again after its cooldown, or dies, as the queue's definition says.
+        """Fail the item: it is leased again after its cooldown, or dies, by the queue's definition.
 
-        `dead` lets it die at once; `retry_in` (seconds or timedelta) may lengthen the cooldown. Saying it again changes
-        nothing. Raises LostLease if the item is this lease's no more, NoSuchLetter, InvalidInput and StoreError.
+        `dead` lets it die at once; `retry_in` (seconds or timedelta) may lengthen the cooldown. Repeating it changes
+        nothing. Raise LostLease if the item has another lease, NoSuchLetter, InvalidInput and StoreError.
         """
         if not isinstance(error, str):
             raise InvalidInput(f"error must be text, not {error!r:.80}")
@@ -164,20 +159,15 @@ class NamedQueues:
     # --- items are looked at, and people decide
 
     async def item(self, queue: str, id: str) -> QueueItem:
-        """One item. Raises NoSuchLetter."""
+        """Return one item. Raise NoSuchLetter."""
         letter = await self._letters.get(queue, id)
         await self._context.note_read("read", f"letter:{letter.key}", self._letters.namespace)
         return self._item(letter)
 
     async def items(
-        self,
-        queue: str,
-        *,
-        status: ItemStatus | str | None = None,
-        limit: int = 100,
-        after: Cursor | str | None = None,
+        self, queue: str, *, status: ItemStatus | str | None = None, limit: int = 100, after: Cursor | str | None = None
     ) -> Page[QueueItem]:
-        """Items in the order in which they came: those that are not over, or those of a `status`."""
+        """Return items, oldest first: those that have not ended, or those of a `status`."""
         try:
             wanted = None if status is None else ItemStatus(status)
         except ValueError:
@@ -189,14 +179,14 @@ class NamedQueues:
         return Page([self._item(each) for each in page.items], page.next, page.positions, page.corrupt, page.degraded)
 
     async def resurrect(self, queue: str, id: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> QueueItem:
-        """Have a dead or failed item leased again, with no failure counted. Raises IllegalMove for any other.
+        """Have a dead or failed item leased again, with no failure counted. Raise IllegalMove for any other.
 
-        Raises NoSuchQueue, NoSuchLetter, InvalidInput for an external queue, and StoreError.
+        Raise NoSuchQueue, NoSuchLetter, InvalidInput for an external queue, and StoreError.
         """
         return self._item(await self._work.resurrect(queue, id, by, notes))
 
     async def drop(self, queue: str, id: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> QueueItem:
-        """Delete an item; its number stays, and the audit says who did it. Raises IllegalMove while it is leased."""
+        """Delete an item; its number stays, and the audit says who did it. Raise IllegalMove while it is leased."""
         return self._item(await self._work.drop(queue, id, by, notes))
 
     async def redrive(
@@ -212,18 +202,18 @@ class NamedQueues:
     ) -> dict[str, Any]:
         """Send the items of a dead queue back to the queues that they came from, or `to` another one: each once.
 
-        All of them, those with these `ids`, or those that `filters` or a `query` mean (as of lists of letters). Answers
-        how many were sent, and how many were left because they are leased or on their way; `refused` says of others why
-        they cannot go, by id; `degraded` why not all could be seen, as during an outage. Raises NoSuchQueue where the
-        queue that an item came from is gone and none could be sent, IllegalMove, InvalidInput and StoreError.
+        Send all of them, those with these `ids`, or those that `filters` or a `query` select (as for letters). Return
+        the numbers `redriven` and `skipped` (leased or on their way), the `refused` ids with the reason, and
+        `degraded`: why some may have been missed. Raise NoSuchQueue where a source queue is gone and none could be
+        sent, IllegalMove, InvalidInput and StoreError.
         """
         await self._definitions.require(queue)
         return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)
 
     async def numbers(self, queue: str) -> dict[str, Any]:
-        """How many items there are by status, and everything that ever happened to items of this queue.
+        """Return the number of items by status, and the lifetime totals of the queue.
 
-        A queue that is deleted has them, too. Raises NoSuchQueue if nothing tells of such a queue, and StoreError.
+        A deleted queue has them, too. Raise NoSuchQueue if there is no trace of such a queue, and StoreError.
         """
         await self._context.open()
         scope, namespace = self._context.scope, items_namespace(self._letters.namespace, queue)
@@ -237,43 +227,34 @@ class NamedQueues:
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
     async def names_with_items(self) -> Sequence[str]:
-        """The queues that there are, and those that were deleted and of which items are left that are over.
-
-        Raises StoreError.
-        """
+        """Return the defined queues, and deleted ones with ended items left. Raise StoreError."""
         await self._context.open()
         defined = {each.name for each in await self._definitions.list()}
         return sorted(defined | await self._letters.queues_with_ended_items())
 
     async def maintain(self) -> dict[str, int]:
-        """Do what is due: take items from workers that are gone, let expire, and move what died. Whichever process.
+        """Recover items of lost workers, expire items, and move dead ones. Any process may do it.
 
-        During an outage it is done for the items that are kept locally, in the queues that this process knows. One
-        queue that cannot be looked after does not keep the others from it.
+        During an outage this covers the items that are kept locally, in the queues that this process knows. A queue
+        that fails does not stop the others.
         """
         done = {"recovered": 0, "expired": 0, "moved": 0}
         known = [each.name for each in await self._definitions.list_known()]
         for name in known:
-            try:
-                done["recovered"] += await self._work.recover(name)
-                while True:
-                    page = await self._letters.records.find(expired_before(self._letters, [name]))
-                    gone = [await self._work.expire(each) for each in page.items]
-                    done["expired"] += sum(gone)
-                    if page.next is None or not any(gone):
-                        break
-                done["moved"] += await self._moves.finish_moves([name])
-            except MahavishnuError as problem:
-                log.error("queue '%s' could not be looked after: %s", name, problem)
-        if is_home_away(self._context.store):
-            return done  # it is not known which queues there are
-        for name in await self._letters.unsettled_queues() - {*known}:  # deleted meanwhile
-            try:
-                done["recovered"] += await self._work.recover(name)
-                done["moved"] += await self._moves.finish_moves([name])
-            except MahavishnuError as problem:
-                log.error("queue '%s', which was deleted, could not be looked after: %s", name, problem)
+            await self._look_after(name, done)
+        if not is_home_away(self._context.store):  # else it is not known which queues there are
+            for name in await self._letters.unsettled_queues() - {*known}:
+                await self._look_after(name, done, is_deleted=True)
         return done
+
+    async def _look_after(self, name: str, done: dict[str, int], *, is_deleted: bool = False) -> None:
+        try:
+            done["recovered"] += await self._work.recover(name)
+            done["expired"] += 0 if is_deleted else await self._work.expire_all(name)
+            done["moved"] += await self._moves.finish_moves([name])
+        except MahavishnuError as problem:
+            which = ", which was deleted," if is_deleted else ""
+            log.error("queue '%s'%s could not be looked after: %s", name, which, problem)
 
     def _item(self, letter: Any) -> QueueItem:
         return QueueItem.of(self._context.show(letter), self._context.clock.now())

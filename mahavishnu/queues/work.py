@@ -15,7 +15,6 @@ from mahavishnu.model.errors import (
     LostLease,
     MahavishnuError,
     NoSuchLetter,
-    NoSuchQueue,
     StoreError,
     StoreUnavailable,
 )
@@ -24,11 +23,11 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
 from mahavishnu.model.lifecycle import release
-from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.model.tombstones import delete
 from mahavishnu.queues import items as rules
 from mahavishnu.queues.definitions import QueueDefinitions
-from mahavishnu.queues.intake import QueueLetters, log, refuse, require_persisted
+from mahavishnu.queues.intake import IN_ORDER, OPEN, QueueLetters, log, refuse, require_persisted
 from mahavishnu.queues.items import ItemLease, QueueItem
 from mahavishnu.queues.moves import QueueMoves
 from mahavishnu.queues.rules import QueueDefinition, require_lease_seconds
@@ -57,7 +56,7 @@ class _LeaseRequest:
 
 
 class _Line:
-    """Who waits for items of one queue in one event loop; one task serves them all."""
+    """The requests for items of one queue in one event loop; one task serves them all."""
 
     def __init__(self) -> None:
         self.waiting: list[_LeaseRequest] = []
@@ -75,13 +74,8 @@ class QueueWork:
         self._given_back: set[asyncio.Task[None]] = set()  # they go on though nobody may wait for them
 
     async def require(self, queue: str) -> QueueDefinition:
-        """The definition of a queue whose items are here. Raises NoSuchQueue and InvalidInput."""
-        if (definition := await self._find(queue)) is None:
-            raise NoSuchQueue(queue)
-        return require_persisted(definition)
-
-    async def _find(self, queue: str) -> QueueDefinition | None:
-        return await self._definitions.recall(queue)
+        """Return the definition of a queue whose items are here. Raise NoSuchQueue and InvalidInput."""
+        return require_persisted(await self._definitions.require(queue))
 
     async def lease(self, queue: str, owner: str, limit: int, seconds: float | None) -> list[ItemLease]:
         """Lend the items that have waited longest to a worker. All who ask at the same time are served together."""
@@ -150,7 +144,7 @@ class QueueWork:
             raise problem
 
     async def _find_due(self, queue: str, limit: int, left: Collection[str]) -> list[DeadLetter]:
-        """The first items that can be leased, so many at most, but for those `left` and what cannot be read."""
+        """Return the first items that can be leased, at most `limit`, without those `left` and unreadable ones."""
         due: list[DeadLetter] = []
         async for page in find_pages(self._letters.records, self._letters.due(queue, min(limit + len(left), _PAGE))):
             for problem in page.corrupt:
@@ -168,13 +162,13 @@ class QueueWork:
         got: dict[_LeaseRequest, list[ItemLease]],
         left: set[str],
     ) -> bool:
-        """Lend these by one write. Returns whether one was missed: left, expired, or others were quicker."""
+        """Lend these by one write. Return whether one was missed: left, expired, or others were quicker."""
         now, chosen, lost = self._clock.now(), list[tuple[_LeaseRequest, DeadLetter]](), False
         waiting, plain = list(places), dict[str, DeadLetter]()
         encryption = self._context.letter_factory.encryption
         for letter in due:
             if rules.is_expired(letter, now):
-                await self.expire(letter)
+                await self._expire(letter)
                 left.add(letter.key)
                 lost = True
                 continue
@@ -200,13 +194,8 @@ class QueueWork:
             assert stored.lease is not None and stored.due_at is not None
             self._context.lease_watch.look([stored])
             self._letters.remember(stored.lease.token, stored)
-            got[request].append(
-                ItemLease(
-                    QueueItem.of(stored, now, plain[stored.key].payload),
-                    stored.lease.token,
-                    stored.due_at,
-                )
-            )
+            item = QueueItem.of(stored, now, plain[stored.key].payload)
+            got[request].append(ItemLease(item, stored.lease.token, stored.due_at))
         return lost
 
     async def give_back(self, leases: Sequence[ItemLease]) -> None:
@@ -227,10 +216,7 @@ class QueueWork:
                 log.warning("an item that nobody waited for any more could not be given back: %s", problem)
 
     async def recover(self, queue: str, *, first_only: bool = False) -> int:
-        """Take items from workers whose leases ran out. Returns how many.
-
-        `first_only` looks only at those of many leases that end first.
-        """
+        """Take items from workers whose leases ran out. Return how many. `first_only`: only those that end first."""
         taken = 0
         where = (self._letters.where(queue), Is("status", (DeadLetterStatus.RETRYING,)))
         leased = Query(where, (Sort("due_at"), Sort("entry_id")), _LEASED_PAGE)
@@ -244,14 +230,25 @@ class QueueWork:
         taken = 0
         self._context.lease_watch.look(leased)
         gone = [each for each in leased if not self._context.lease_watch.may_be_run(each, self._clock.now())]
-        definition = await self._find(queue) if gone else None
+        definition = await self._definitions.recall(queue) if gone else None
         for letter in gone:
             taken += await self._take(letter, lambda each: rules.recover_item(each, definition, self._clock.now()))
         return taken
 
-    async def expire(self, letter: DeadLetter) -> bool:
-        """Take an item out of the line whose time is over."""
-        definition = await self._find(letter.queue)
+    async def expire_all(self, queue: str) -> int:
+        """Take the items of a queue out of its line that were not leased in time. Return how many."""
+        count = 0
+        while True:
+            where = (self._letters.where(queue), OPEN, Is("status", (DeadLetterStatus.PENDING,)))
+            expired = Between("expires_at", at_most=self._clock.now())
+            page = await self._letters.records.find(Query((*where, expired), IN_ORDER, _PAGE))
+            gone = sum([await self._expire(each) for each in page.items])
+            count += gone
+            if page.next is None or not gone:
+                return count
+
+    async def _expire(self, letter: DeadLetter) -> bool:
+        definition = await self._definitions.recall(letter.queue)
         return await self._take(letter, lambda each: rules.expire_item(each, definition, self._clock.now()))
 
     async def _take(self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter]) -> bool:
@@ -271,7 +268,7 @@ class QueueWork:
     # --- ends
 
     async def complete(self, queue: str, id: str, token: str) -> DeadLetter:
-        """The item is done. Many that end at the same time are one write."""
+        """Complete the item. Items that end at the same time share one write."""
         completion = _Completion(queue, id, token, asyncio.get_running_loop().create_future())
         await self._context.open()
         self._completions.add(completion)
@@ -318,9 +315,9 @@ class QueueWork:
     async def fail(
         self, queue: str, id: str, token: str, error: str, dead: bool, retry_in: timedelta | None
     ) -> DeadLetter:
-        """The item failed. What becomes of it is decided by the definition as it is at this moment."""
+        """Fail the item, by the definition at this moment."""
         letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
-        definition = await self._find(queue)
+        definition = await self._definitions.recall(queue)
 
         def decide(current: DeadLetter) -> DeadLetter:
             if current.settled == f"failed {token}":
@@ -336,10 +333,10 @@ class QueueWork:
         return after
 
     async def renew(self, queue: str, id: str, token: str, seconds: float | None) -> datetime:
-        """The work goes on: have the lease end so much later. Returns when."""
+        """Extend the lease by this length. Return its new end."""
         letter = self._letters.recall(token, queue, id) or await self._letters.get(queue, id)
         if seconds is None:
-            definition = await self._find(queue)
+            definition = await self._definitions.recall(queue)
             seconds = definition.lease_seconds if definition else letter.lease.seconds if letter.lease else None
         length = timedelta(seconds=require_lease_seconds(seconds))
 
@@ -354,7 +351,7 @@ class QueueWork:
         return after.due_at
 
     async def resurrect(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
-        """A person has what is dead or failed leased again."""
+        """Have a dead or failed item leased again, on behalf of a person."""
         await self.require(queue)
         letter = await self._letters.get(queue, id)
         subject = f"letter:{letter.key}"
@@ -368,7 +365,7 @@ class QueueWork:
         return after
 
     async def drop(self, queue: str, id: str, by: str, notes: str | None) -> DeadLetter:
-        """A person deletes an item. Raises IllegalMove while a worker has it."""
+        """Delete an item on behalf of a person. Raise IllegalMove while a worker has it."""
         letter = await self._letters.get(queue, id)
 
         def decide(current: DeadLetter) -> DeadLetter:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ARCHIVED_LETTERS, ArchivedLetter, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
@@ -43,7 +43,7 @@ async def closed(queue: DeadLetterQueue, count: int, act: str = "resolve") -> li
 
 
 async def copies_in(queue: DeadLetterQueue, partition: str = MONTH) -> dict[str, ArchivedLetter]:
-    places = ArchivePlaces(queue.store, queue.clock)
+    places = Partitions(queue.store, queue.clock)
     if partition not in [each.name for each in await places.every()]:
         return {}
     return {copy.task_id: copy async for copy in scan(places.letters(partition), Query())}
@@ -237,7 +237,7 @@ async def test_the_month_is_that_of_the_end_also_after_midnight(any_house: House
     any_house.clock.advance(timedelta(days=1))
     assert await run(queue, retention_days=0) == 1
     assert set(await copies_in(queue)) == {"wf_000"}
-    assert [each.name for each in await ArchivePlaces(queue.store, queue.clock).every()] == [MONTH]
+    assert [each.name for each in await Partitions(queue.store, queue.clock).every()] == [MONTH]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

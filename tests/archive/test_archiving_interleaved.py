@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.archiving import ArchiveRemains
+from mahavishnu.archive.archiving import Leftovers
 from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_LETTERS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
@@ -113,7 +114,7 @@ class Case:
         lost = self.told - set(await self.places(queue)) - self.deleted
         assert not lost, "lost"
         await queue.deletion.finish()
-        await ArchiveRemains(queue.context).finish()
+        await Leftovers(queue.context, Partitions(queue.store, queue.clock)).remove_leftovers()
         for rules in (RULES, LONE):
             queue.context.set_rules(rules)
             self.house.clock.advance(1)
@@ -244,7 +245,7 @@ async def test_who_restores_and_who_removes_what_was_left(case: Case, dying: int
         await queue.archive.restore("wf")
 
     async def finish(queue: DeadLetterQueue) -> None:
-        await ArchiveRemains(queue.context).finish()
+        await Leftovers(queue.context, Partitions(queue.store, queue.clock)).remove_leftovers()
 
     stops = [("write", HISTORY), ("remove", HISTORY), ("write", LETTERS)]
     assert await case.in_every_order(prepare, restore, finish, stops, dying, most=5000) > 10

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.copies import ArchiveReader
-from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import StoreUnavailable
@@ -78,10 +78,10 @@ async def assert_staleness(queue: DeadLetterQueue) -> None:
 async def archive_recounted(queue: DeadLetterQueue) -> list[dict[str, Any]]:
     """The same from every copy that counts."""
     months: dict[str, Counter[str]] = defaultdict(Counter)
-    places, reader = ArchivePlaces(queue.store, queue.clock), ArchiveReader(queue.context)
+    places, reader = Partitions(queue.store, queue.clock), ArchiveReader(queue.context)
     for each in await places.every():
         records = NamespaceRecords(places.letters(each.name), queue.namespace)
-        for copy in await reader.which_count([copy async for copy in scan(records, Query())]):
+        for copy in await reader.only_effective([copy async for copy in scan(records, Query())]):
             size = sum(len(text.encode()) for text in (copy.letter, *copy.former, *copy.revisions))
             months[each.month].update(tasks_archived=1, steps_archived=len(copy.former), archive_size=size)
         if each.has_tasks:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mahavishnu.archive.partitions import ArchivePlaces
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
@@ -77,10 +77,10 @@ async def test_every_metric_after_one_of_each(tmp_path: Path, monkeypatch: pytes
         clock.advance(40 * DAY)
         with monkeypatch.context() as broken:
 
-            async def refuse(self: ArchivePlaces, month: str) -> str:
+            async def refuse(self: Partitions, month: str) -> str:
                 raise StoreUnavailable("no space left")
 
-            broken.setattr(ArchivePlaces, "_provide", refuse)
+            broken.setattr(Partitions, "_provide", refuse)
             with pytest.raises(StoreUnavailable):
                 await app.dlq.archive.run(dry_run=False)
         await app.dlq.archive.run(dry_run=False)
