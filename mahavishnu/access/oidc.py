@@ -34,7 +34,7 @@ class ProviderProblem(Exception):
 
 @dataclass(frozen=True)
 class ProviderRules:
-    """Which provider, as whom the server asks there, and which claims are read."""
+    """The provider, this server's registration there, and the claims to read."""
 
     issuer: str
     client_id: str
@@ -46,7 +46,7 @@ class ProviderRules:
     recheck: timedelta = timedelta(minutes=15)  #: after which it is asked again who somebody is
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for what cannot work, or what somebody on the way could change."""
+        """Raise InvalidInput for settings that cannot work, or that are open to interception."""
         for name, url in (("issuer", self.issuer), ("console_url", self.console_url)):
             parts = urlsplit(url)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
@@ -60,13 +60,13 @@ class ProviderRules:
 
     @property
     def callback_url(self) -> str:
-        """Where the provider sends browsers back to; it has to know this URL."""
+        """The URL to which the provider sends browsers back; it has to know this URL."""
         return self.console_url.rstrip("/") + CALLBACK
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A login that has begun: what the browser keeps until it comes back."""
+    """A login that has begun: kept by the browser until it comes back."""
 
     state: str
     nonce: str
@@ -75,13 +75,13 @@ class Attempt:
     until: str
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it took too long."""
+        """Return whether it took too long."""
         return now >= datetime.fromisoformat(self.until)
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whom the provider has recognised. `subject` is what stays the same when they change their name."""
+    """A person whom the provider has recognised. `subject` stays the same when their name changes."""
 
     name: str
     groups: tuple[str, ...]
@@ -90,7 +90,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Login:
-    """A person, and what the provider gave for asking again, and for ending the login there."""
+    """A person, with the provider's tokens for asking again, and for ending the login there."""
 
     person: Person
     refresh_token: str | None = field(default=None, repr=False)
@@ -98,10 +98,10 @@ class Login:
 
 
 class Provider:
-    """Asks one provider who somebody is."""
+    """Asks one provider who logs in."""
 
     def __init__(self, rules: ProviderRules, clock: Clock) -> None:
-        """Raises InvalidInput where what this needs is not installed."""
+        """Raise InvalidInput if a package that this needs is not installed."""
         try:
             import authlib.oidc.core  # noqa: F401
             import httpx  # noqa: F401
@@ -116,7 +116,7 @@ class Provider:
         self._lock = asyncio.Lock()
 
     async def begin(self, next: str) -> tuple[str, Attempt]:
-        """Where to send the browser, and what it has to come back with. Raises ProviderProblem."""
+        """Return the URL for the browser, and the attempt that it has to come back with. Raises ProviderProblem."""
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
         about = await self._discover()
@@ -137,7 +137,7 @@ class Provider:
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}", attempt
 
     async def finish(self, code: str, attempt: Attempt) -> Login:
-        """Who has logged in, for the code that the browser brought back. Raises ProviderProblem."""
+        """Return the login for the code that the browser brought back. Raises ProviderProblem."""
         about = await self._discover()
         sent = {
             "grant_type": "authorization_code",
@@ -152,7 +152,7 @@ class Provider:
         return _login(self._person(claims), given)
 
     async def refresh(self, login: Login) -> Login:
-        """The login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
+        """Return the login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
         if login.refresh_token is None:
             raise ProviderProblem("the provider gave no refresh token, so it has to be asked by a login")
         about = await self._discover()
@@ -167,7 +167,7 @@ class Provider:
         return _login(self._person(claims), {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
 
     async def end_url(self, id_token: str | None) -> str | None:
-        """Where a browser is sent to end the login at the provider; None where that offers no such thing."""
+        """Return the URL that ends the login at the provider; None where that offers no such thing."""
         about = await self._discover()
         if "end_session_endpoint" not in about:
             return None
@@ -188,7 +188,7 @@ class Provider:
         return Person(name, tuple(each for each in listed if isinstance(each, str)), str(claims["sub"]))
 
     async def _exchange(self, about: Mapping[str, Any], sent: dict[str, str]) -> Mapping[str, Any]:
-        """The tokens for a code."""
+        """Return the tokens for a code."""
         rules = self.rules
         methods = about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         basic = (_quoted(rules.client_id), _quoted(rules.client_secret)) if "client_secret_basic" in methods else None
@@ -248,7 +248,7 @@ class Provider:
     async def _with_user_info(
         self, about: Mapping[str, Any], claims: Mapping[str, Any], access_token: object
     ) -> Mapping[str, Any]:
-        """The claims with those that the provider tells only when asked again."""
+        """Return the claims with those that the provider tells only when asked again."""
         if "userinfo_endpoint" not in about or not isinstance(access_token, str):
             return claims
         headers = {"Authorization": f"Bearer {access_token}"}
@@ -258,7 +258,7 @@ class Provider:
         return {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
 
     async def _discover(self) -> Mapping[str, Any]:
-        """What the provider says of itself."""
+        """Return the provider's description of itself."""
         async with self._lock:
             now = self._clock.now()
             if self._about is None or not timedelta() <= now - self._about[0] < _KNOWN_FOR:
@@ -284,14 +284,14 @@ class Provider:
             return self._keys[1]
 
     def _endpoint(self, about: Mapping[str, Any], name: str) -> str:
-        """A URL that the provider names; one that is not encrypted only where the issuer is not either."""
+        """Return a URL that the provider names; it may be unencrypted only where the issuer's is."""
         url = str(about.get(name, ""))
         if urlsplit(url).scheme not in {"https", urlsplit(self.rules.issuer).scheme}:
             raise ProviderProblem(f"the provider names no {name} that is safe to use", status=502)
         return url
 
     async def _ask(self, method: str, url: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-        """Status and JSON object of an answer. Raises ProviderProblem where there is none."""
+        """Return status and JSON object of an answer. Raises ProviderProblem where there is none."""
         import httpx
 
         try:
@@ -321,7 +321,7 @@ def _login(person: Person, given: Mapping[str, Any]) -> Login:
 
 
 def _quoted(text: str) -> str:
-    """As RFC 6749 wants names and secrets in a header."""
+    """Quote names and secrets for a header, as RFC 6749 wants it."""
     from urllib.parse import quote_plus
 
     return quote_plus(text)

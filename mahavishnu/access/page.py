@@ -1,4 +1,4 @@
-"""The login at a provider of OpenID Connect: there, and back."""
+"""The pages of logins: by a token, or at a provider of OpenID Connect, there and back; and logging out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Wanted = Annotated[str, Field(max_length=4000)]
 
 @dataclass(frozen=True, slots=True)
 class LoginView:
-    """Where to go after it, what was wrong with the last try, and how people may log in."""
+    """The target after the login, the problem of the last try, and the ways to log in."""
 
     next: str
     problem: str | None = None
@@ -42,14 +42,14 @@ class LoginView:
 
 
 def login_view(request: Request, next: str, problem: str | None = None) -> LoginView:
-    """The login of this server."""
+    """Return the login of this server."""
     state = request.app.state
     return LoginView(next, problem, bool(state.access.tokens), state.provider is not None)
 
 
 @router.get("/login")
 async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -> Response:
-    """The form; who needs no login is led on. `lost`: somebody did something when the login had ended."""
+    """Show the form, or redirect a client that needs no login. `lost`: the login ended before a change was sent."""
     if request.scope["session"] is not None or request.app.state.access.is_open:
         return console_of(request).go(request, local_target(next))
     problem = LOST if lost else None
@@ -58,7 +58,7 @@ async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -
 
 @router.post("/login")
 async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(read_form)]) -> Response:
-    """Begin a session for whoever has the token."""
+    """Begin a session for the holder of the token."""
     sessions: Sessions = request.app.state.sessions
     throttle: LoginThrottle = request.app.state.throttle
     address = request.client.host if request.client else ""
@@ -84,7 +84,7 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
 
 @router.post("/logout")
 async def logout(request: Request, dlq: OwnQueue) -> Response:
-    """End the session, also for whoever has a copy of its cookie."""
+    """End the session, also for copies of its cookie."""
     session: Session | None = request.scope["session"]
     target = "login"
     if session is not None and session.by_proxy:
@@ -121,7 +121,7 @@ async def _audit_refusal(dlq: LetterQueue, address: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Where the login at the provider is ended."""
+    """The place where the login at the provider is ended."""
 
     place: str
 
@@ -156,7 +156,7 @@ async def leave(request: Request, next: Text = "/") -> Response:
 async def come_back(
     request: Request, dlq: OwnQueue, code: Text = "", state: Text = "", error: Text = "", iss: Text = ""
 ) -> Response:
-    """Begin a session for whoever the provider says this is."""
+    """Begin a session for the person whom the provider names."""
     try:
         provider, throttle = _provider(request), request.app.state.throttle
         attempt = _attempt(request, dlq, state)
@@ -190,7 +190,7 @@ async def leave_provider(request: Request, key: Text = "") -> Response:
 
 
 def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
-    """The login that this browser has begun, and this answer is for."""
+    """Return the login that this browser has begun, and this answer is for."""
     sessions: Sessions = request.app.state.sessions
     kept = sessions.unsign(request.cookies.get(_cookie_name(request), ""), _PURPOSE)
     attempt = Attempt(*kept) if kept else None
@@ -204,7 +204,7 @@ def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
 async def _login(
     request: Request, dlq: LetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
 ) -> Login:
-    """Whom the provider names for the code; who sends wrong ones has to wait, as with wrong tokens."""
+    """Return the person whom the provider names for the code; wrong codes slow an address down, as wrong tokens do."""
     address = request.client.host if request.client else ""
     if (wait := throttle.seconds_to_wait(address, dlq.clock.monotonic())) > 0:
         raise ProviderProblem(f"too many logins from {address} failed: try again in {int(wait) + 1} s", status=429)

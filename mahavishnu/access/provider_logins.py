@@ -1,8 +1,8 @@
-"""What this process keeps of logins at a provider: by it people are asked for again, and logged out there, too.
+"""This process's memory of logins at a provider: to ask again about people, and to log them out there, too.
 
-A cookie says which groups somebody was in when they logged in. After a while the provider is asked again, with the
-refresh token that it gave, so that who has left a group, or was locked out, is out here too. Where there is none, as
-after a restart or on another server, the session is over then. A new login is one redirect for those it still knows.
+A cookie says which groups a person was in at login. After a while the provider is asked again, with the refresh token
+that it gave, so that a person who left a group, or was locked out, is out here too. Without a token, as after a restart
+or on another server, the session is over then. A new login is one redirect for people the provider still knows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ProviderLogins:
         self._known[session.id] = _Known(login, session.actor, now + self._recheck, session.until)
 
     async def check(self, session: Session) -> Session | None:
-        """The session as the provider sees it now; None if it is over. While that gives no answer, as it was."""
+        """Return the session as the provider sees it now; None if it is over. Without an answer, it stays unchanged."""
         known = self._known.get(session.id)
         if known is None:
             return session if self._clock.now() < session.begun + self._recheck else None
@@ -66,12 +66,12 @@ class ProviderLogins:
         return replace(session, actor=known.actor) if session.id in self._known else None
 
     def is_due(self, session: Session) -> bool:
-        """Whether the provider is to be asked for this session before it is believed again."""
+        """Return whether the provider is to be asked for this session before it is believed again."""
         known = self._known.get(session.id)
         return self._clock.now() >= (known.due if known is not None else session.begun + self._recheck)
 
     async def _ask(self, known: _Known) -> bool:
-        """Whether somebody still has a role; notes which one."""
+        """Return whether the person still has a role; note which one."""
         now = self._clock.now()
         try:
             login = await self.provider.refresh(known.login)
@@ -90,7 +90,7 @@ class ProviderLogins:
         return True
 
     async def leave(self, session: Session) -> str | None:
-        """Forget a session that was ended; a key for `place_of`, if the provider can be told."""
+        """Forget a session that was ended; return a key for `place_of`, if the provider can be told."""
         known = self._known.pop(session.id, None)
         try:
             place = await self.provider.end_url(known.login.id_token if known else None)
@@ -106,6 +106,6 @@ class ProviderLogins:
         return key
 
     def place_of(self, key: str) -> str | None:
-        """Where a browser goes to be logged out at the provider; each key counts once."""
+        """Return where a browser goes to be logged out at the provider; each key counts once."""
         until, place = self._leaves.pop(key, (None, None))
         return place if until is not None and until > self._clock.now() else None

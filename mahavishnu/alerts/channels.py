@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 def make_channels(rules: AlertRules, clock: Clock) -> Mapping[str, Channel]:
-    """Those that the rules name, by their names."""
+    """Return the channels that the rules name, by their names."""
     made: dict[str, Channel] = {}
     for name in rules.channels:
         made[name] = _Senders(rules, clock).sender(name)
@@ -93,7 +93,7 @@ class _Senders:
 
 
 def headline(alert: Alert) -> str:
-    """One line: how far the alert is, what it is about, and why.
+    """Describe the alert in one line: its state, its subject, and why.
 
     >>> headline(Alert("no_worker", reasons=("no_worker",), title="3 letters due", notice_kind=NoticeKind.TRIGGER))
     'FIRING: 3 letters due (no worker)'
@@ -105,7 +105,7 @@ def headline(alert: Alert) -> str:
 
 
 def alert_link(alert: Alert, rules: AlertRules) -> str | None:
-    """The page of the console that the alert is about; None if it is not known where the console is."""
+    """Return the console's page about the alert; None if the console's address is not known."""
     if rules.console_url is None:
         return None
     where = "" if alert.namespace == DEFAULT_NAMESPACE else f"?namespace={quote(alert.namespace, safe='')}"
@@ -113,13 +113,13 @@ def alert_link(alert: Alert, rules: AlertRules) -> str | None:
 
 
 def runbook_link(alert: Alert, rules: AlertRules) -> str | None:
-    """The page of the console that says what to do; None if there is none, or it is not known where the console is."""
+    """Return the console's page with instructions; None without one, or if the console's address is not known."""
     path = runbook_path(alert.reasons)
     return None if rules.console_url is None or path is None else rules.console_url.rstrip("/") + path
 
 
 def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """What is posted to a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
+    """Return the JSON for a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
     known = alert.to_dict()
     del known["channels"]
     kind = alert.notice_kind
@@ -128,26 +128,26 @@ def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
 
 
 def slack_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """A message for an incoming webhook. What the title has of Slack's own marks is only text."""
+    """Return a message for an incoming webhook. Slack's own marks in the title are only text."""
     links = [f"<{link}|{text}>" for text, link in _links(alert, rules, "Open it").items()]
     lines = [f"*{_slack_text(headline(alert))}*", _slack_text(alert.detail), "  ".join(links)]
     return {"text": "\n".join(filter(None, lines)), "unfurl_links": False}
 
 
 def _links(alert: Alert, rules: AlertRules, name: str) -> Mapping[str, str]:
-    """What an alert leads to, by words for it; `name` is for the page that it is about."""
+    """Return the links of an alert by their texts; `name` is for the page that it is about."""
     found = {name: alert_link(alert, rules), "What to do": runbook_link(alert, rules) if alert.holds else None}
     return {text: link for text, link in found.items() if link}
 
 
 def _slack_text(text: str) -> str:
-    """With no link and no mention in it."""
+    """Return the text with no link and no mention in it."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return plain.replace("*", "∗").replace("`", "ʼ")  # noqa: RUF001 - look-alikes that Slack does not read as marks
 
 
 def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """An event of PagerDuty's Events API v2: each alert is one incident there."""
+    """Return an event of PagerDuty's Events API v2: each alert is one incident there."""
     action = {NoticeKind.ACKNOWLEDGE: "acknowledge", NoticeKind.RESOLVE: "resolve"}
     event = {
         "routing_key": rules.pagerduty_key,
@@ -175,7 +175,7 @@ def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
 
 
 def dedup_key(alert: Alert) -> str:
-    """The name of the incident: the same for an alert each time.
+    """Return the name of the incident: the same for an alert each time.
 
     >>> dedup_key(Alert("group:v1:4be0"))
     'mahavishnu/default/group:v1:4be0'
@@ -185,7 +185,7 @@ def dedup_key(alert: Alert) -> str:
 
 
 def email_message(alert: Alert, rules: AlertRules) -> EmailMessage:
-    """A mail; those of one incident are a thread."""
+    """Return a mail; mails of one incident are a thread."""
     message = EmailMessage(policy=SMTP)
     message["Subject"] = " ".join(headline(alert).split())
     message["From"], message["To"] = rules.email_from, ", ".join(rules.email_to)
@@ -222,7 +222,7 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None)
 
 
 def _send(message: EmailMessage, rules: AlertRules) -> None:
-    """Raises Refused, OSError and smtplib's errors."""
+    """Send a mail. Raises Refused, OSError and smtplib's errors."""
     where = f"the mail server {rules.smtp_host}:{rules.smtp_port}"
     try:
         _converse(message, rules)

@@ -1,4 +1,4 @@
-"""`mahavishnu alert`: what people are told of now, and whether its channels work."""
+"""`mahavishnu alert`: alerts that hold, their rules, and tests of the channels."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test(
 
 
 def _told(alert: dict[str, Any]) -> str:
-    """Each channel, and what is wrong with it."""
+    """Return the channels with their problems."""
     return "; ".join(
         each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"
         for each in alert["channels"]

@@ -1,4 +1,4 @@
-"""The audit: who did what, filtered by what the address says."""
+"""The page of the audit: acts of people and rules, filtered by the address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Text = Annotated[str, Field(max_length=1000)]
 
 
 class AuditPageQuery(NamespacePageQuery):
-    """Which acts; empty is as if it was not there, since a form sends all its fields."""
+    """The filters; empty ones do not count, since a form sends all its fields."""
 
     actor: Text = ""
     action: Text = ""
@@ -52,18 +52,18 @@ class AuditView:
 
     @property
     def next(self) -> str:
-        """Where the next page is."""
+        """The link to the next page."""
         return f"audit?{urlencode({**self._given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
 
     @property
     def command(self) -> str:
-        """The same for the command line."""
+        """The same list on the command line."""
         options = {f"--{name}": value for name, value in self._given.items()}
         return shlex.join(["mahavishnu", "audit", "list", *chain(*options.items())])
 
     @property
     def query(self) -> str:
-        """The same for the API."""
+        """The same list in the API."""
         return urlencode(self._given)
 
     @property
@@ -72,7 +72,7 @@ class AuditView:
         return {name: value for name in names if (value := getattr(self.params, name).strip())}
 
     def path_of(self, entry: AuditEntry) -> str | None:
-        """The page of what the act was done to, if it has one."""
+        """Return the page of the act's subject, if it has one."""
         kind, _, name = entry.subject.partition(":")
         if kind == "letter":
             return _letter_path(name)
@@ -85,7 +85,7 @@ class AuditView:
 async def audit_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditPageQuery, Query()]
 ) -> Response:
-    """Acts of people and rules, and those that were refused, newest first."""
+    """Show acts of people and rules, and those that were refused, newest first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> AuditView:
@@ -106,7 +106,7 @@ async def audit_page(
 
 
 def _letter_path(key: str) -> str:
-    """The page of the letter with this key.
+    """Return the page of the letter with this key.
 
     >>> _letter_path("wf_1"), _letter_path("eu/mail/a/b")
     ('letters/wf_1', 'letters/a%2Fb?namespace=eu&queue=mail')

@@ -21,11 +21,11 @@ Word = Annotated[str, Field(min_length=1, max_length=1000)]
 
 @fields_of(AuditEntry, "entry_id at actor action subject outcome")
 class AuditLine(ResponseModel):
-    """Who did what, or tried to."""
+    """An act of a person or a rule, or an attempt at one."""
 
 
 class AuditQuery(NamespacePageQuery):
-    """Which acts."""
+    """The filters of the list."""
 
     actor: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     action: Word | None = None
@@ -40,7 +40,7 @@ class AuditQuery(NamespacePageQuery):
 async def list_audit(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditQuery, Query()]
 ) -> Response:
-    """Acts of people and rules, and those that were refused."""
+    """List acts of people and rules, and those that were refused."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     page = await dlq.audit.list(
         actor=params.actor,

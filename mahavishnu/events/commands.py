@@ -1,4 +1,4 @@
-"""`mahavishnu dlq watch`: what changes, as it changes. A table on a terminal, lines elsewhere."""
+"""`mahavishnu event` lists stored domain events; `mahavishnu dlq watch` shows changes as they happen."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
 
 
 async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
-    """The names and data of server-sent events."""
+    """Yield the names and data of server-sent events."""
     name, data = "message", ""
     async for text in lines:
         field, _, value = text.rstrip("\r").partition(":")
@@ -201,7 +201,7 @@ async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 
 
 def sentence(name: str, data: Mapping[str, Any]) -> str:
-    """An event in a line.
+    """Describe an event in a line.
 
     >>> sentence("group", {"updated_at": "2030-01-01T12:00:00.000Z", "fingerprint": "v1-1", "state": "new"})
     '2030-01-01 12:00:00Z  group   v1-1  new'

@@ -1,4 +1,4 @@
-"""`mahavishnu dlq dashboard`: letters by reason, what runs now by state, and the archive by month."""
+"""`mahavishnu dlq dashboard`, `dlq doctor` and `dlq namespaces`: a store and its letters in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the store of a queue is, with what waits outside of it."""
+"""The health of a queue's store, with the failures that wait outside of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahavishnu.stores.base import Health
 
 
 async def store_health(context: QueueContext) -> Health:
-    """How the store is: degraded also while failures of this namespace are outside of it. Never raises."""
+    """Return the store's health: degraded also while failures of this namespace are outside of it. Never raises."""
     try:
         await context.open()
     except StoreError as problem:

@@ -19,7 +19,7 @@ from mahavishnu.stores.kinds import stored_kinds
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A record that cannot be read: what it is, under which key it stands, and why."""
+    """A record that cannot be read: its kind and key, and why."""
 
     kind: str
     key: str
@@ -27,7 +27,7 @@ class UnreadableRecord:
 
 
 class UnreadableRecords(list[UnreadableRecord]):
-    """Records that cannot be read; `degraded` says, in words, what was not looked at, and is None for the whole."""
+    """Records that cannot be read; `degraded` names what was not looked at, and is None for the whole."""
 
     degraded: str | None = None
 
@@ -39,7 +39,7 @@ class Integrity:
         self._context = context
 
     async def find_unreadable(self, limit: int = 1000) -> UnreadableRecords:
-        """The records that cannot be read, at most `limit`. It reads every record once, page by page.
+        """Return the records that cannot be read, at most `limit`. It reads every record once, page by page.
 
         In the archive also copies whose checksum differs are found. Raises InvalidInput, and StoreError while the store
         gives no answer.
@@ -67,7 +67,7 @@ class Integrity:
         return found
 
     async def _collections(self, found: UnreadableRecords) -> AsyncIterator[tuple[str, Collection[Any]]]:
-        """Everything that can be read now, by name."""
+        """Yield everything that can be read now, by name."""
         store = self._context.store
         for kind in (*stored_kinds(), WAITING):
             yield kind.name, store.collection(kind)

@@ -1,4 +1,4 @@
-"""The queue in numbers, and when they are a reason to worry."""
+"""The queue in numbers, when they are a reason to worry, and numbers by hour for charts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 
 
 def _circuits(context: QueueContext) -> dict[str, Any]:
-    """The circuits of this process, of adapters that the reader sees."""
+    """Return the circuits of this process, of adapters that the reader sees."""
     seen = context.scope.adapters if context.scope else None
     report = context.breakers.report(context.clock.monotonic())
     if context.scope is None:
@@ -45,9 +45,9 @@ def _circuits(context: QueueContext) -> dict[str, Any]:
 async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
-    """What `get_statistics` answers. What only this process knows is about the letters of its own namespace.
+    """Return the answer of `get_statistics`. This process's own numbers are about its own namespace.
 
-    Who sees a part of the namespace gets the numbers of that part. Those that cannot be told for a part are left out.
+    A reader of a part of the namespace gets the numbers of that part, without those that are only known for the whole.
     """
     tally, summed = await count_letters(context.letters.counted, ledger)
     some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
@@ -77,7 +77,7 @@ async def queue_statistics(
 
 
 def warnings(stats: Mapping[str, Any]) -> list[str]:
-    """What a person should look at, in the documented words, what matters most first; empty if all is well."""
+    """Return what a person should look at, in the documented words, the most important first; empty if all is well."""
     found = []
     if degraded := stats.get("degraded"):
         found.append(f"WARNING: DLQ is degraded: {degraded}")
@@ -106,7 +106,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _without_worker(due: Mapping[str, int], live_workers: int | None) -> list[str]:
-    """That letters are due which no live worker can run."""
+    """Warn of due letters that no live worker can run."""
     count = sum(due.values())
     if count and not live_workers:
         return [f"WARNING: {_letters(count)} due, and no worker lives to run them: mahavishnu worker --app MODULE:NAME"]
@@ -155,9 +155,7 @@ class HourCounts:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Numbers by hour, the oldest first; `not_known` says, in words, what they leave out, and `degraded` why some may
-    be missing now.
-    """
+    """Numbers by hour, the oldest first; `not_known` says what they omit, `degraded` why some may be missing now."""
 
     hours: tuple[HourCounts, ...]
     counted_at: datetime
@@ -173,7 +171,7 @@ class Trends:
         self._latest: dict[int, Trend] = {}
 
     async def by_hour(self, hours: int = HOURS) -> Trend:
-        """Letters that came in, succeeded, failed again and were exhausted, in each of the last `hours` of UTC.
+        """Count letters that arrived, succeeded, failed again and were exhausted, in each of the last `hours` of UTC.
 
         The store counts; numbers of the last half minute are shown again. Raises InvalidInput and StoreError.
 

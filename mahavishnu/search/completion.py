@@ -1,4 +1,4 @@
-"""What can stand at a place of a query that somebody is writing: names, operators and values."""
+"""Completion of an unfinished query: names, operators and values for the place of the cursor."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LATELY = ("now-1h", "now-1d", "now-7d")
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The place in a query where somebody writes: what stands from `start` to `end` is to be completed.
+    """The place in a query that is being written: the characters from `start` to `end` are to be completed.
 
-    `name` is the name whose value is written there; None: a name, or a word to be searched for. `written` is what
-    stands before the place, without quotes.
+    `name` is the name whose value is written there; None: a name, or a word to be searched for. `written` stands before
+    the place, without quotes.
     """
 
     start: int
@@ -32,7 +32,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One text to be put into a gap; `about` says what it means, `letters` how many have it, if that is known."""
+    """One text for a gap; `about` explains it, `letters` is how many have it, if that is known."""
 
     text: str
     about: str = ""
@@ -41,7 +41,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What can be put in place of the characters from `start` to `end`, the best first."""
+    """Texts for the characters from `start` to `end`, the best first."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Suggestions:
 
 
 def find_gap(text: str, position: int) -> Gap:
-    """The gap at this position of the text, however unfinished that is.
+    """Return the gap at this position of the text, however unfinished that is.
 
     >>> find_gap("status:exh", 10)
     Gap(start=7, end=10, written='exh', name=QueryName(name='status', ...))
@@ -92,7 +92,7 @@ def _find_value(text: str, at: int, position: int, name: QueryName | None) -> tu
 
 
 def complete_name(written: str) -> tuple[Suggestion, ...]:
-    """The names that begin with what is written, then those that have it inside."""
+    """Return the names that begin with what is written, then those that have it inside."""
     given = written.lower()
     starting = [name for name in NAMES if name.name.startswith(given)]
     others = [
@@ -102,7 +102,7 @@ def complete_name(written: str) -> tuple[Suggestion, ...]:
 
 
 def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, int]] = ()) -> tuple[Suggestion, ...]:
-    """The values of a name that begin with what is written, then those that have it inside.
+    """Return the values of a name that begin with what is written, then those that have it inside.
 
     `counted` are values that letters have, and how many letters have them.
     """

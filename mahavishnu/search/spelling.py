@@ -14,9 +14,9 @@ from mahavishnu.model.query_text import BY_FIELD, NAME, OPTIONAL, TASK_VALUES, V
 
 
 def query_text(query: Query) -> str:
-    """The text that means the conditions of the query, in words that `read_query` takes; instants instead of ages.
+    """Return the text of the query's conditions, in words that `read_query` takes; instants instead of ages.
 
-    It says which letters are meant, not in which order. Raises InvalidQuery for what no text can say.
+    It says which letters are meant, not in which order. Raises InvalidQuery for conditions without a text.
 
     >>> query_text(Query((Is("status", ("exhausted",)), Not(Is("queue", ("bulk mail",))))))
     'status:exhausted -queue:"bulk mail"'
@@ -25,7 +25,7 @@ def query_text(query: Query) -> str:
 
 
 def quote_value(text: str) -> str:
-    """The value as it is written after an operator: in quotes where it would be read as something else.
+    """Return the value as it is written after an operator: in quotes where it would be read as something else.
 
     >>> quote_value("orders"), quote_value("card declined"), quote_value('5"')
     ('orders', '"card declined"', '"5\\\\""')
@@ -61,7 +61,7 @@ def _spell(condition: Condition) -> str:
 
 
 def _spell_named(condition: AnyOf) -> str | None:
-    """The text of what has a name although it is put together from several conditions; None for anything else."""
+    """Return the text of a name that stands for several conditions; None for anything else."""
     match condition.conditions:
         case (Is("words", (str(word),)), *_) if has_word(word) == condition:
             return f"text:{quote_value(word)}"
@@ -103,7 +103,7 @@ def _scalar(name: QueryName, value: Any) -> str:
 
 
 def _path(path: str) -> str:
-    """The path after its dot."""
+    """Return the path after its dot."""
     plain = NAME.fullmatch(f"a.{path}:")
     return f".{path}" if plain and not path.startswith('"') else f".{_quote(path)}"
 

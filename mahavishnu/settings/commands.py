@@ -1,4 +1,4 @@
-"""`mahavishnu config`, `plugins` and `classify`: what is set, which plugins answer, and what they say of an error."""
+"""`mahavishnu config`, `plugins` and `classify`: settings, the plugins that answer, and their verdict on an error."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
 
 
 def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
-    """What `serve` or a worker would refuse of them."""
+    """Yield settings that `serve` or a worker would refuse."""
     from mahavishnu.classify.yaml_rules import YamlRules
     from mahavishnu.settings.access import access_of
 
@@ -193,7 +193,7 @@ def _print_setting(context: typer.Context, name: str, *, disabled: bool) -> None
 
 
 def yaml_scalar(text: str) -> str:
-    """A text as YAML has to write it.
+    """Return a text as YAML has to write it.
 
     >>> yaml_scalar("http"), yaml_scalar("acme: shop"), yaml_scalar("no")
     ('http', '"acme: shop"', '"no"')
@@ -219,7 +219,7 @@ def _record(info: PluginInfo) -> dict[str, Any]:
 
 
 def _faults(chain: Chain) -> dict[str, str]:
-    """What is wrong with the answers of the plugins that are asked."""
+    """Return the faults in the answers of the plugins that are asked."""
     said = [each for probe in PROBES for each in chain.explain(probe).trail]
     return {each.plugin: each.outcome for each in reversed(said) if each.fault}
 
@@ -303,7 +303,7 @@ def classify(
 
 
 def exception_by_name(text: str) -> BaseException | None:
-    """An exception of the type that `text` names, or None if it names none that can be imported.
+    """Return an exception of the type that `text` names, or None if it names none that can be imported.
 
     >>> exception_by_name("builtins.ConnectionResetError")
     ConnectionResetError()
@@ -324,7 +324,7 @@ def exception_by_name(text: str) -> BaseException | None:
 
 
 def _import_name(name: str) -> Any:
-    """A module, or a class in one; None if there is none. Raises InvalidInput for one that cannot be imported."""
+    """Return a module, or a class in one; None if there is none. Raises InvalidInput if its import fails."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
@@ -337,7 +337,7 @@ def _import_name(name: str) -> Any:
 
 
 def _consequence(verdict: Verdict, settings: MahavishnuSettings) -> tuple[str, int]:
-    """The policy and the number of retries that a captured failure with this verdict gets."""
+    """Return the policy and the number of retries that a captured failure with this verdict gets."""
     from mahavishnu.classify.verdict import POLICY_OF
 
     by_category = settings.dlq_automatic_policy == "category"

@@ -1,7 +1,8 @@
 """Between a lifecycle task and its letter: the task goes to `error`, its letter is made, and a requeue brings it back.
 
 These are two records and two writes. The first one decides, by compare-and-set; the second is the same however often it
-is made, and `finish` makes those that were never made because a process died.
+is made, and `finish` makes the ones that a dead process left out. The letter of a task that hung is the same whichever
+process makes it: all that it says is in the task's last move.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def request_for(
     *,
     may_be_retried: bool = True,
 ) -> LetterRequest:
-    """What the letter of a task has that was in this state. Only the letter of a workflow is retried by itself."""
+    """Build the letter request for a task that was in this state. Only a workflow's letter is retried automatically."""
     retried = may_be_retried and task.adapter is not None and not task.notes.value
     return LetterRequest(
         task_id=task.work_id or task.task_id,
@@ -91,7 +92,7 @@ def request_for(
 
 
 def was_detected(detail: Mapping[str, Any]) -> bool:
-    """Whether a move with this metadata was made because the task hung."""
+    """Return True for the metadata of a move that was made because the task hung."""
     return detail.get("by") == DETECTOR
 
 
@@ -105,9 +106,9 @@ def make_stale_letter(
     *,
     goes_on: bool = False,
 ) -> DeadLetter:
-    """The letter of a task that was found at this instant to hang in this state. One that `goes_on` is not retried.
+    """Make the letter of a task found to hang in this state at this instant. With `goes_on`, it is not retried.
 
-    Raises InvalidInput for what no letter can have.
+    Raises InvalidInput for a letter that cannot be.
     """
     snapshot = stale_snapshot(task, detail)
     may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
@@ -128,7 +129,7 @@ MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """The open letter of a task, and whether it was made just now."""
+    """The open letter of a task, and whether this call made it."""
 
     letter: DeadLetter
     created: bool
@@ -150,10 +151,10 @@ class HandOver:
         details: Mapping[str, Any] | None = None,
         still: Callable[[TaskRecord], bool] = lambda task: True,
     ) -> HandedOver:
-        """Make a letter of a task that has not ended, or failed: the task is in `error`, the letter says why.
+        """Make a letter of a task that is open or failed: the task is in `error`, and the letter says why.
 
-        A second time it is the letter that there is. `details` go into the letter's metadata. `still` says whether the
-        task is the case that it was. Raises NoSuchTask, and IllegalMove if not, or for a task that has ended otherwise.
+        A second call returns the letter of the first. `details` go into the letter's metadata; `still` decides whether
+        the task is unchanged. Raises NoSuchTask, and IllegalMove if it has changed or has ended otherwise.
         """
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
@@ -213,9 +214,9 @@ class HandOver:
         still: Callable[[TaskRecord], bool] = lambda task: True,
         letter: bool = True,
     ) -> None:
-        """The same without anybody who asked for it: where the settings want no letter for this reason, none is made.
+        """Move a task to `error` on behalf of a rule, with a letter where the settings want one for this reason.
 
-        The task is in `error` all the same. Raises what `move_to_dlq` does.
+        Raises the errors of `move_to_dlq`.
         """
         if letter and self._context.rules(ReasonRules).keeps(reason):
             await self.move_to_dlq(task_id, notes, by=by, reason=reason, still=still)
@@ -234,11 +235,11 @@ class HandOver:
         return (await self._intake.enqueue(request, f"{what}: {notes}" if notes else what)).letter
 
     async def find_letter(self, task: TaskRecord) -> DeadLetter | None:
-        """The letter of a task, also one that is closed or deleted; None if there never was one."""
+        """Return the letter of a task, also a closed or deleted one; None if there never was one."""
         return (await self.find_letters([task]))[0]
 
     async def find_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
-        """The letter of each task, by one look."""
+        """Return the letter of each task, with one read."""
         keys = [key for task in tasks for key in self._keys_of(task)]
         letters = await self._context.letters.records.get(keys) if keys else []
         found: list[DeadLetter | None] = []
@@ -254,7 +255,7 @@ class HandOver:
         return first, second
 
     async def is_needed(self, task: TaskRecord) -> bool:
-        """Whether an open letter is of this task: its retry goes on with it."""
+        """Return whether an open letter refers to this task, so that its retry continues the task."""
         letters = await self._context.letters.records.get(self._keys_of(task))
         for letter in letters:
             if isinstance(letter, StoreError):
@@ -264,7 +265,7 @@ class HandOver:
     # --- back
 
     async def follow(self, letter: DeadLetter) -> None:
-        """The letter was requeued: its task is pending again, once for each requeue."""
+        """Make the letter's task pending again, once for each requeue."""
         task_id = task_of(letter)
         if task_id is None or not is_sent_back(letter):
             return
@@ -278,7 +279,7 @@ class HandOver:
         )
 
     async def close(self, task: TaskRecord) -> DeadLetter | None:
-        """The task is complete: its letter is closed, if it is open and nobody runs it. Returns it if so.
+        """Close the open letter of a completed task, unless it is running; return the closed letter.
 
         If the store does not take that, workers do it later.
         """
@@ -310,12 +311,12 @@ class HandOver:
     # --- what a process has left half done
 
     async def finish(self) -> int:
-        """Finish every hand-over that is half done; returns how many. Each worker does this from time to time."""
+        """Finish every hand-over that is half done, and return how many. Each worker does this from time to time."""
         await self._context.open()
         return await self._finish_letters() + await self._finish_requeues() + await self._finish_open_letters()
 
     async def _finish_letters(self) -> int:
-        """Letters of tasks that were moved to `error` for one."""
+        """Make the missing letters of tasks that were moved to `error`."""
         now = self._context.clock.now()
         where = (
             Is("state", (TaskState.ERROR,)),
@@ -332,7 +333,7 @@ class HandOver:
         return 1
 
     async def _finish_requeues(self) -> int:
-        """Tasks in `error` of which the letter was requeued."""
+        """Requeue the tasks in `error` whose letters were requeued."""
         where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
         return await self._finish_each(self._context.letters, where, self._finish_requeue)
 
@@ -342,9 +343,9 @@ class HandOver:
         return self._lifecycle.moved - before
 
     async def _finish_open_letters(self) -> int:
-        """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between.
+        """Fail tasks that seem to run but whose letter waits: their process died in between.
 
-        And letters of tasks that are complete, as long as no worker runs the letter and finds that out.
+        Also close the letters of completed tasks that no worker has run yet.
         """
         now = self._context.clock.now()
         where = (
@@ -372,7 +373,7 @@ class HandOver:
     async def _finish_each(
         self, records: Collection[T], where: Sequence[Condition], finish: Callable[[T], Awaitable[int]]
     ) -> int:
-        """Finish what was found, one after the other; what cannot be finished keeps no other one from it."""
+        """Finish each record in turn; a record that fails does not hold up the others."""
         done = 0
         async for record in scan_readable(records, Query(tuple(where))):
             try:
@@ -406,7 +407,7 @@ def _mark_of(task: TaskRecord) -> dict[str, Any] | None:
 
 
 def original_state(task: TaskRecord) -> str:
-    """In which state a task was before it went to `error`."""
+    """Return the state that a task had before `error`."""
     last = last_move(task)
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
 
@@ -420,5 +421,5 @@ def _is_letter_of(letter: DeadLetter | None, task: TaskRecord) -> bool:
 
 
 def last_move(task: TaskRecord) -> Transition | None:
-    """The last move of the task itself, that it has inside."""
+    """Return the latest move of the task itself among those that it keeps."""
     return next((each for each in reversed(task.transitions) if each.step is None), None)

@@ -1,6 +1,4 @@
-"""Moves stale tasks: to `error` by one write, and into a letter by another; `HandOver.finish` makes letters that were
-never made.
-"""
+"""Moves stale tasks: to `error` by one write, and into a letter by another; `HandOver.finish` adds missing letters."""
 
 from __future__ import annotations
 
@@ -52,13 +50,13 @@ _AT_ONCE = 16  # queries
 
 @dataclass(frozen=True, slots=True)
 class StaleTask:
-    """A task as it was read, and how it is stale."""
+    """A task as it was read, with its staleness."""
 
     task: TaskRecord
     stale: Staleness
 
     def row(self, action: StalenessOutcome, *, moved: bool = False, ended: bool = False) -> StaleRow:
-        """What is said of it."""
+        """Return the row that reports this task."""
         return StaleRow(
             task_uuid=self.task.task_id,
             namespace_name=self.task.namespace,
@@ -74,7 +72,7 @@ class StaleTask:
 
 @dataclass(slots=True)
 class _Stream:
-    """What one query finds, the most overdue first; `next` is where its next page begins, None after the last one."""
+    """The results of one query, the most overdue first; `next` is where its next page begins, or None."""
 
     query: Query
     read: deque[StaleTask] = field(default_factory=deque)
@@ -84,9 +82,9 @@ class _Stream:
 async def search_stale(
     tasks: Collection[TaskRecord], queries: Iterable[Query], judge: Judge
 ) -> AsyncGenerator[StaleTask, None]:
-    """The tasks that these queries find and that `judge` finds stale, each once, the most overdue first.
+    """Yield each stale task of these queries once, the most overdue first.
 
-    What is not asked for is not read, except for a page of each query. Raises StoreError.
+    No more is read than the caller asks for, except for a page of each query. Raises StoreError.
     """
     streams = [_Stream(query) for query in queries]
     for first in range(0, len(streams), _AT_ONCE):
@@ -115,7 +113,7 @@ def _head(stream: _Stream, place: int) -> tuple[float, str, int]:
 
 
 async def _read(tasks: Collection[TaskRecord], stream: _Stream, judge: Judge) -> None:
-    """The next pages of the query, up to one with a task that has exceeded its limit."""
+    """Read the next pages of the query, up to one with a task that has exceeded its limit."""
     while True:
         page = await tasks.find(stream.query, stream.next)
         for task in page.items:
@@ -141,12 +139,12 @@ class StaleMoves:
         self._context, self._lifecycle, self._intake = context, lifecycle, LetterIntake(context)
 
     def plan(self, each: StaleTask, rules: StalenessRules) -> StalenessPlan:
-        """What is done about it."""
+        """Return what is to be done with the task."""
         plan = plan_for(rules, each.task.template)
         return plan if self._context.rules(ReasonRules).keeps(each.stale.reason) else plan.without_letter()
 
     async def move(self, found: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
-        """Move these, or copy them into letters; `decide` says whether one still is stale when it is written."""
+        """Move these tasks, or copy them into letters; `decide` judges each again when it is written."""
         ending = [each for each in found if self.plan(each, rules).to_error]
         rows = await self._move(ending, rules, decide) if ending else {}
         for each in found:
@@ -155,7 +153,7 @@ class StaleMoves:
         return rows
 
     async def _copy_to_letter(self, each: StaleTask) -> StaleRow:
-        """A letter of a task that goes on."""
+        """Make a letter of a task that goes on."""
         now, detail = self._context.clock.now(), self._detail(each)
         letter = make_stale_letter(
             self._context, each.task, str(each.task.state), each.stale.reason, detail, now, goes_on=True
@@ -179,7 +177,7 @@ class StaleMoves:
         return {**detail, "notes": describe_stale(task, stale)}
 
     def tell(self, each: StaleTask, action: StalenessOutcome) -> None:
-        """Tell those who listen."""
+        """Announce a stale task."""
         self._context.counts["stale_tasks_detected"] += 1
         row: dict[str, Any] = {**each.row(action), "template": each.task.template, "reason": str(each.stale.reason)}
         self._context.events.publish(Event(EventName.TASK_STALE, self._context.clock.now(), None, row))
@@ -268,7 +266,7 @@ class StaleMoves:
         return make_stale_letter(self._context, task, last.from_state, each.stale.reason, detail, last.at)
 
     async def _record(self, each: StaleTask, letter: DeadLetter) -> bool:
-        """One letter by itself: there is one already, or no room, or the store did not take it."""
+        """Record one letter alone: it may exist already, have no room, or be refused by the store."""
         try:
             await self._intake.record(letter)
         except MahavishnuError as problem:  # finished later

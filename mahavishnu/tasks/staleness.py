@@ -1,7 +1,7 @@
 """Finds lifecycle tasks that hang, and has them handed over: to letters, to `error`, or to a person.
 
-What is found is decided again on the record that is written, by compare-and-set: whoever is quicker wins, and what
-went on is left alone.
+Each stale task is judged again on the record that is written, by compare-and-set: the quicker process wins, and a task
+that went on is left alone.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ _Stamp = tuple[int, int]  # when a file was changed, and how long it is
 
 
 class TemplateFiles:
-    """Templates in a directory, a YAML file each. One that cannot be used any more counts as it was before."""
+    """Templates in a directory, one per YAML file. A file that becomes unusable counts as it was before."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[_Stamp, Mapping[str, LifecycleLimits]]] = {}
 
     def rules(self, rules: StalenessRules) -> StalenessRules:
-        """The rules with the templates of their directory."""
+        """Return the rules with the templates of their directory."""
         if rules.templates_directory is None:
             return rules
         return replace(rules, templates={**rules.templates, **self.read(Path(rules.templates_directory))})
 
     def read(self, directory: Path) -> dict[str, LifecycleLimits]:
-        """The limits of each template in the directory, by its name: what the file says, else the file's own."""
+        """Return the limits of each template in the directory by its name, else by its file's name."""
         try:
             paths = sorted(path for path in directory.iterdir() if path.suffix in (".yaml", ".yml"))
         except OSError as problem:
@@ -121,14 +121,14 @@ _WARNED_AT_ONCE = 1000
 
 @dataclass(slots=True)
 class _Look:
-    """What one look goes by. `worked`: whether there may be a worker for what waits, once that was asked."""
+    """The basis of one look. `worked`: whether there may be a worker for waiting tasks, once that was asked."""
 
     rules: StalenessRules
     pauses: Sequence[Pause]
     worked: bool | None = None
 
     def judge(self, now: datetime, task: TaskRecord) -> Staleness | None:
-        """Whether and how the task is stale."""
+        """Return the staleness of a task; None if it is not stale."""
         stale = judge(task, self.rules, now, self.pauses)
         if stale is None or self.worked is not False or task.state in ACTIVE:
             return stale
@@ -137,7 +137,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Stale tasks of which something is to become; and, of those seen so far, some of which nothing is."""
+    """Stale tasks to act on, and some of those so far that need no action."""
 
     found: Sequence[StaleTask]
     idle: Sequence[tuple[StaleTask, StaleRow]]
@@ -156,15 +156,15 @@ class StaleTasks:
         return self._files.rules(self._context.rules(StalenessRules))
 
     async def pauses(self) -> tuple[Pause, ...]:
-        """When nobody looked, so that nobody could go on with a task."""
+        """Return the times in which no worker looked, so that no task could go on."""
         await self._context.open()
         watch = await get_one(self._context.store.collection(STALENESS), self._context.namespace)
         return watch.pauses if watch is not None else ()
 
     async def detect(self, dry_run: bool = True, batch_size: int = 100) -> list[StaleRow]:
-        """The stale tasks, those first that are overdue longest, and what became of each; see `Lifecycle`.
+        """Return the stale tasks, the most overdue first, with what became of each; see `Lifecycle`.
 
-        Those of which nothing becomes take no place of another one.
+        Tasks that need no action take no place of another one.
         """
         if type(batch_size) is not int or not 1 <= batch_size <= _MOST:
             raise InvalidInput(f"batch_size must be a whole number from 1 to {_MOST}, not {batch_size!r:.80}")
@@ -177,7 +177,7 @@ class StaleTasks:
         return []
 
     async def detect_all(self, dry_run: bool, batch_size: int, batches: int) -> AsyncIterator[list[StaleRow]]:
-        """Batch after batch of stale tasks of which something is to become, and what that was."""
+        """Yield batch after batch of stale tasks that need action, with what became of them."""
         look = await self._begin_look()
         async with aclosing(self._find(look, batch_size, dry_run)) as found:
             async for batch in found:
@@ -191,7 +191,7 @@ class StaleTasks:
         return _Look(self.rules, await self.pauses())
 
     async def _find(self, look: _Look, size: int, dry_run: bool) -> AsyncGenerator[_Batch, None]:
-        """Batches of so many, and the rest."""
+        """Yield batches of so many stale tasks, and the rest."""
         now = self._context.clock.now()
         queries = stale_queries(look.rules, now, min(size, PAGE))
         found: list[StaleTask] = []
@@ -218,7 +218,7 @@ class StaleTasks:
         found: list[StaleTask],
         idle: list[tuple[StaleTask, StaleRow]],
     ) -> None:
-        """Which of these are found, and which are idle: nothing becomes of them."""
+        """Sort these tasks into `found` ones and `idle` ones, which need no action."""
         if look.worked is None and any(each.task.state not in ACTIVE for each in read):
             look.worked = await self._is_worked()
         now = self._context.clock.now()
@@ -240,11 +240,11 @@ class StaleTasks:
                 idle.append((each, row))
 
     def _is_told(self, each: StaleTask, rules: StalenessRules) -> bool:
-        """Whether a person was told of it already, and nothing else is to be done."""
+        """Return whether a person was told of it already, and nothing else is to be done."""
         return each.task.attention == FLAGGED and self._is_left_alone(each, rules)
 
     def _may_live(self, task: TaskRecord) -> bool:
-        """Whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
+        """Return whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
         if not self._spares_runs or not signs(task) or lives(task, self._context.clock.now()):
             return False
         return not self._signs.is_over(task, self._context.clock.monotonic())
@@ -255,7 +255,7 @@ class StaleTasks:
         return runs or self._moves.plan(each, rules).review or lives(task, self._context.clock.now())
 
     async def _is_worked(self) -> bool:
-        """Whether there may be a worker for what waits: one lives, or none has ever been seen here."""
+        """Return whether there may be a worker for waiting tasks: one lives, or none has ever been seen here."""
         try:
             signed = await self._context.own_records(WORKERS).find(Query(limit=1))
             return not signed.items or any(worker.live is not False for worker in await Workers(self._context).list())
@@ -265,7 +265,7 @@ class StaleTasks:
     # --- what becomes of them
 
     async def _answer(self, found: Sequence[StaleTask], look: _Look, dry_run: bool) -> list[StaleRow]:
-        """Do what is to be done about these tasks, each if it is stale still when it is written."""
+        """Act on these tasks, each if it is stale still when it is written."""
 
         def decide(task: TaskRecord) -> Staleness | None:
             return look.judge(self._context.clock.now(), task)
@@ -287,7 +287,7 @@ class StaleTasks:
         return [rows[each.task.task_id] for each in found]
 
     async def _flag(self, each: StaleTask, decide: Judge, dry_run: bool) -> StaleRow:
-        """A person has to look; told once for each state."""
+        """Flag a task for a person, once for each state."""
         if not dry_run and each.task.attention != FLAGGED:
             flagged = await self.mark(each.task, FLAGGED, lambda task: decide(task) is not None)
             if flagged is None:
@@ -297,7 +297,7 @@ class StaleTasks:
         return each.row(StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW)
 
     async def warn(self) -> int:
-        """Tell of tasks that will soon be stale, once for each task and state; returns of how many."""
+        """Warn of tasks that will soon be stale, once for each task and state; return how many."""
         rules, pauses, now = self.rules, await self.pauses(), self._context.clock.now()
         told: set[str] = set()
         for query in stale_queries(rules, now, _WARNED_AT_ONCE, share=rules.warn_ratio, untold=True):
@@ -316,7 +316,7 @@ class StaleTasks:
         return len(told)
 
     async def mark(self, task: TaskRecord, attention: str, still: Callable[[TaskRecord], bool]) -> TaskRecord | None:
-        """Note what is told of a task; None if it is `still` no case, or somebody else has told it."""
+        """Note the attention that a task got; None if it is `still` no case, or has been noted already."""
         marked: list[TaskRecord] = []
 
         def note(current: TaskRecord) -> TaskRecord:

@@ -1,4 +1,4 @@
-"""Resets lifecycle tasks that are stuck, so that somebody goes on with them; those that were too often are given up."""
+"""The regular looks of a worker for stale and stuck tasks: stuck ones are reset, or given up after too many resets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StuckTasks:
         self._context, self._lifecycle = context, lifecycle
 
     async def recover(self, rules: StalenessRules, pauses: Sequence[Pause]) -> int:
-        """Reset what is stuck, or give it up; returns how many tasks. With `dry_run` only the log says so.
+        """Reset or give up stuck tasks; return how many. With `dry_run`, only log them.
 
         A task that cannot be moved holds up no other one. Raises StoreUnavailable.
         """
@@ -88,7 +88,7 @@ class StuckTasks:
         return True
 
     def _is_stuck(self, rules: StalenessRules, pauses: Sequence[Pause], task: TaskRecord) -> bool:
-        """Whether it is, now; what people are to look at stays as it is."""
+        """Return whether the task is stuck now; tasks for people to review stay unchanged."""
         return is_stuck(task, rules, self._context.clock.now(), pauses) and not plan_for(rules, task.template).review
 
     async def _reset(self, task: TaskRecord, rules: StalenessRules, pauses: Sequence[Pause], what: str) -> bool:
@@ -122,7 +122,7 @@ class StuckTasks:
 
 
 class StalenessCycle:
-    """Looks as the settings say. What may still run is only pointed out: nobody knows whether its process has died."""
+    """Looks as the settings say. A task that may still run is only flagged, since its process may live."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._lifecycle = context, Lifecycle(context)
@@ -131,7 +131,7 @@ class StalenessCycle:
         self._seen_at: datetime | None = None
 
     async def run(self) -> int:
-        """Look once for stale tasks; returns how many were found of which something is to become."""
+        """Look once for stale tasks, and return how many needed action."""
         rules = self._context.rules(StalenessRules)
         if not await self._begin_look() or not rules.enabled:
             return 0
@@ -153,14 +153,14 @@ class StalenessCycle:
         return len(rows)
 
     async def recover_stuck(self) -> int:
-        """Look once for stuck tasks; returns how many were reset or given up."""
+        """Look once for stuck tasks; return how many were reset or given up."""
         rules = self._context.rules(StalenessRules)
         if not rules.enabled or not rules.enable_stuck_task_detection or not await self._begin_look():
             return 0
         return await self._stuck.recover(self._tasks.rules, await self._tasks.pauses())
 
     async def _begin_look(self) -> bool:
-        """Whether anything is tracked. Only then it is written that somebody looked."""
+        """Return whether anything is tracked; only then is the look written down."""
         await self._context.open()
         now, namespace = self._context.clock.now(), self._context.namespace
         tracked = bool((await self._lifecycle.tasks.find(OPEN_TASK)).items)

@@ -33,7 +33,7 @@ _OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may l
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What came of one claim of several letters."""
+    """The result of one claim of several letters."""
 
     leased: Sequence[LeasedLetter] = ()
     recovered: Sequence[
@@ -102,7 +102,7 @@ class Claimer:
         return ClaimResult(leased, recovered, lost)
 
     def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
-        """Letters as they are once claimed, by key."""
+        """Return letters as they are once claimed, by key."""
         context, limits = self._context, self._context.limits
         owner, backoffs = context.owner, context.backoffs
         claims: dict[str, _Claim] = {}
@@ -124,7 +124,7 @@ class Claimer:
         return claims
 
     def _is_safe(self, claim: DeadLetter, claims: dict[str, _Claim]) -> bool:
-        """Whether a letter whose last owner died may be taken now.
+        """Return whether a letter whose last owner died may be taken now.
 
         It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at
         its last chance it runs with no other like it: only the one that kills is counted as failed.
@@ -162,7 +162,7 @@ class DueLetters:
 
     @property
     def has_more(self) -> bool:
-        """Whether the last look at the queue found more than was handed out since."""
+        """True if the last look at the queue found more than was handed out since."""
         return bool(self._found) or not self._was_all
 
     async def fetch(self, now: datetime) -> None:
@@ -171,7 +171,7 @@ class DueLetters:
             self._found.extend(await self._due(now))
 
     async def fetch_further(self) -> bool:
-        """Go on with the last look, because nothing that it found can be claimed now. False if it was at its end.
+        """Go on with the last look, because nothing that it found can be claimed now. False at its end.
 
         Raises StoreError.
         """
@@ -182,7 +182,7 @@ class DueLetters:
         return bool(self._found)
 
     def pop(self) -> DeadLetter | None:
-        """One of those that were found; None when they are used up."""
+        """Return one of the letters that were found; None when they are used up."""
         return self._found.popleft() if self._found else None
 
     def expect_more(self) -> None:
@@ -250,5 +250,5 @@ class _Look(NamedTuple):
 
 
 def _urgency(sort: tuple[Sort, ...], letter: DeadLetter) -> tuple[Any, ...]:
-    """The place of a letter among others that are due."""
+    """Return the place of a letter among others that are due."""
     return (-letter.priority if len(sort) > 1 else 0, letter.due_at)

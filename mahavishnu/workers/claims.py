@@ -48,7 +48,7 @@ from mahavishnu.workers.rules import run_by
 
 
 class ClaimBatch:
-    """Which circuits are being probed, whether a suspect was handed out, and whether others want the same letters."""
+    """The memory of one claim between its writes: probed circuits, a suspect letter, and lost races."""
 
     def __init__(self) -> None:
         self._probes: set[str] = set()
@@ -57,21 +57,21 @@ class ClaimBatch:
         self._random = random.Random()
 
     def may_go(self, circuit: str, position: CircuitState) -> bool:
-        """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
+        """Return whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
         if position is CircuitState.HALF_OPEN and circuit not in self._probes:
             self._probes.add(circuit)
             return True
         return position is CircuitState.CLOSED
 
     def is_safe(self, claim: DeadLetter) -> bool:
-        """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""
+        """Return whether a claim is safe: letters that may kill their worker go out one at a time (ADR 0010)."""
         last_chance = claim.recoveries >= MAX_RECOVERIES - 1
         safe = not (last_chance and self._suspect)
         self._suspect |= last_chance
         return safe
 
     def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
-        """Where others want the same letters, go on with any of those that are as urgent."""
+        """Shuffle equally urgent letters if others want the same ones."""
         lost, self.lost = self.lost, False
         if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
             return
@@ -103,7 +103,7 @@ class Claim:
 class Claims:
     """Letters for workers that run them elsewhere and settle them by token.
 
-    What they do goes through the same moves, guards and classifier as what this process's own processor does.
+    They go through the same moves, guards and classifier as letters of this process's own processor.
     """
 
     @classmethod
@@ -113,7 +113,7 @@ class Claims:
         return cls(queue.context, queue.service(Processing).wake if at_home else lambda due: None)
 
     def __init__(self, context: QueueContext, wake: Callable[[datetime], object]) -> None:
-        """`wake` is called with the date of a retry that somebody else may run."""
+        """Call `wake` with the date of a retry that another worker may run."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._wake = wake
         self._signs = RemoteWorkers(context.store.collection(WORKERS), context.clock)
@@ -132,11 +132,11 @@ class Claims:
     ) -> list[Claim]:
         """Take due letters for `owner`: at most `limit` (1 to 500), or none if nothing is due.
 
-        With `adapters`, letters that one of these runs; without, those of all adapters, and of none.
+        With `adapters`, only letters of these; without, those of all adapters, and of none.
 
-        The most urgent come first; every fourth time those that have been due for longest, so that none waits for ever.
-        Each is nobody else's for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). What waits for
-        other letters, or whose adapter's circuit is open, is passed over. Raises InvalidInput and StoreError.
+        The most urgent come first; every fourth time the longest due, so that none waits for ever. No other worker gets
+        them for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). Letters that wait for others, or
+        whose adapter's circuit is open, are passed over. Raises InvalidInput and StoreError.
         """
         if not isinstance(owner, str) or not 0 < len(owner) <= _MOST_OWNER:
             raise InvalidInput(f"a worker is named by a text of 1 to {_MOST_OWNER} characters, not {owner!r:.80}")
@@ -193,7 +193,7 @@ class Claims:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> datetime:
-        """The run goes on: have its lease end `lease_seconds` from now. Returns when that is.
+        """Extend the lease of a run to `lease_seconds` from now, and return its end.
 
         Raises LostLease if the letter is not this claim's any more (then stop the run), NoSuchLetter, InvalidInput and
         StoreError.
@@ -230,12 +230,12 @@ class Claims:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
-        """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
+        """Report the outcome of a run: `succeeded`, `failed` with its `error`, or `released`, unrun at no cost.
 
         A failure is classified as any other, unless its `category` is given. `retry_in` (seconds or timedelta) is the
-        least wait before the next run, 7 days of a longer one. Saying it again with the same token changes nothing and
-        answers the letter. Raises LostLease if the letter is not this claim's any more: the outcome does not count,
-        and nothing is changed. Raises NoSuchLetter, InvalidInput and StoreError.
+        least wait before the next run, at most 7 days. A repeated report with the same token changes nothing and
+        returns the letter. Raises LostLease if the letter is not this claim's any more: the outcome does not count, and
+        nothing is changed. Raises NoSuchLetter, InvalidInput and StoreError.
         """
         wait = _require_settlement(outcome, error, error_type, category, retry_in)
         key = self._context.key(task_id, namespace, queue)
@@ -286,13 +286,13 @@ class Claims:
         return settled.after
 
     async def _require_whole_view(self, task_id: str) -> None:
-        """Raise StoreUnavailable if a letter that was kept in an outage may hide the one that was claimed."""
+        """Raise StoreUnavailable if a letter that was kept in an outage may hide the claimed one."""
         page = await self._letters.find(Query((Is("task_id", (task_id,)),), limit=1))
         if page.degraded:
             raise StoreUnavailable(f"whose {task_id!r} is cannot be told now: {page.degraded}")
 
     def _one_at_a_time(self) -> asyncio.Lock:
-        """A lock for those who claim in this process: at the same time they would want the same letters."""
+        """Return a lock for claims of this process: at the same time they would want the same letters."""
         loop = asyncio.get_running_loop()
         if self._claiming is None or self._claiming[0] is not loop:
             self._claiming = loop, asyncio.Lock()
@@ -305,7 +305,7 @@ class Claims:
         return timedelta(seconds=given)
 
     def _closed_circuits(self) -> Sequence[Condition]:
-        """A filter that leaves out letters of adapters whose circuit is open: there may be many."""
+        """Return a filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
         broken = tuple(
             name
@@ -319,7 +319,7 @@ class Claims:
     async def _claim_some(
         self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: ClaimBatch
     ) -> list[Claim]:
-        """Take those of the letters that can be taken, in one write."""
+        """Claim as many of the letters as possible, in one write."""
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
             now, token = self._clock.now(), new_token()
@@ -394,7 +394,7 @@ class Claims:
 
 
 def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLetter:
-    """The claim, or the letter given back to wait for an edit if a value of its task was lost."""
+    """Return the claim, or the letter given back to wait for an edit if a value of its task was lost."""
     if claim.lease is None or (lost := find_lost(claim.payload_types.value)) is None:
         return claim
     return lifecycle.release(claim, token=token, now=now, unfit=str(lost), needs_edit=True)
@@ -403,7 +403,7 @@ def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLett
 def _require_settlement(
     outcome: object, error: object, error_type: object, category: object, retry_in: Any
 ) -> timedelta | None:
-    """The wait that was asked for. Raises InvalidInput for what nobody can mean."""
+    """Return the requested wait. Raises InvalidInput for a report that makes no sense."""
     if outcome not in OUTCOMES:
         raise InvalidInput(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.80}")
     if outcome == "failed" and (not isinstance(error, BaseException | str) or not error):
@@ -420,7 +420,7 @@ def _require_settlement(
 
 
 def _adapter_names(given: object) -> frozenset[str] | None:
-    """The adapters that were asked for; None for all. Raises InvalidInput for what names none."""
+    """Return the requested adapters; None for all. Raises InvalidInput for anything but names."""
     if given is None:
         return None
     names = list(given) if isinstance(given, Collection) and not isinstance(given, str) else []

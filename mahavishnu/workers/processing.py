@@ -56,7 +56,7 @@ class Processing:
     def __init__(
         self, context: QueueContext, admit_waiting: Callable[[], Awaitable[object]], *periodic_tasks: PeriodicTask
     ) -> None:
-        """`admit_waiting` lets in what waits for room; `periodic_tasks` are done while letters are worked on."""
+        """`admit_waiting` lets in failures that wait for room; `periodic_tasks` run beside the letters."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._admit_waiting = admit_waiting
         self.callback = context.options.callback
@@ -94,12 +94,12 @@ class Processing:
 
     @property
     def processor(self) -> Processor | None:
-        """What runs letters in the background; None while nothing does."""
+        """The processor that runs letters in the background; None while there is none."""
         return self._processor
 
     @property
     def is_running(self) -> bool:
-        """Whether letters are run, or periodic tasks done, in the background."""
+        """True if letters are run, or periodic tasks done, in the background."""
         return self._processor is not None or self._running_tasks is not None
 
     def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
@@ -112,13 +112,13 @@ class Processing:
             self.callback = callback
 
     def adapters(self) -> frozenset[str] | None:
-        """The adapters whose letters this process runs; None if its callback takes whatever comes."""
+        """Return the adapters whose letters this process runs; None if its callback takes any letter."""
         if self._default is None or self.callback != self._default[0]:
             return None
         return frozenset(self._default[1]())
 
     def note_adapters(self) -> None:
-        """Look for letters that wait for an adapter that there is now, and tell the other workers. From any thread."""
+        """Look for letters that wait for a new adapter, and tell the other workers. From any thread."""
         self._context.part(Misfits).clear()
         if self._processor is not None and self._runs_in is not None:
             with suppress(RuntimeError):  # its event loop is closed
@@ -173,9 +173,9 @@ class Processing:
         await self._start_periodic_tasks(self._heartbeat)
 
     async def start_periodic_tasks(self) -> None:
-        """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
+        """Do all that a processor does besides running letters: admit failures, continue bulk runs, watch groups.
 
-        For a process that has no callback, such as a server. `stop` and `Queue.shutdown` end it.
+        For a process that has no callback, such as a server. `stop` and `DeadLetterQueue.shutdown` end it.
         """
         await self._context.open()
         self._reset_for_loop()
@@ -196,7 +196,7 @@ class Processing:
         self._running_tasks.start()
 
     async def stop(self) -> None:
-        """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        """Take no more letters; runs may end for a while, and unfinished ones are given back unused."""
         self._reset_for_loop()
         if self._processor is not None:
             self._stopping.append(self._processor)
@@ -308,7 +308,7 @@ class Processing:
             )
 
     def _reset_for_loop(self) -> None:
-        """A processor ends with its event loop, whether or not it was stopped."""
+        """Forget the processor of another event loop: it ended with that, stopped or not."""
         if self._runs_in is not asyncio.get_running_loop():
             self._use(None)
             self._running_tasks = None
@@ -344,7 +344,7 @@ class Processing:
         return Processor(self._context, self.callback, shares=shares, queues=queues)
 
     def _undivided(self) -> Sequence[Share]:
-        """All that this process can run."""
+        """Return all letters that this process can run."""
         return shares_of(self.workers.me, ())
 
     def _use(self, processor: Processor | None) -> None:
@@ -373,7 +373,7 @@ class Processing:
 
 
 def not_ours(namespace: str | None) -> str:
-    """Why nothing of another namespace is run here."""
+    """Explain why letters of another namespace are not run here."""
     return (
         f"letters of namespace {namespace!r} are run by the apps whose dlq_namespace that is, not by this one: redrive "
         "the letter, and they run it"
@@ -381,7 +381,7 @@ def not_ours(namespace: str | None) -> str:
 
 
 def _queues(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The names, in order. Raises InvalidInput for what is none."""
+    """Return the names, in order. Raises InvalidInput for anything else."""
     names: Any = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(names, Iterable) or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(f"a queue is named by a text that is not empty, not {given!r:.80}")
