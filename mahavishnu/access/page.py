@@ -22,8 +22,7 @@ from mahavishnu.http.auth import OwnQueue, Session, local_target
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import StoreError
 
-# ----------------------------------------------------------------------------------------------------
-# The login: a token for a session.
+# --- by a token
 
 log = logging.getLogger(__name__)
 router = Router(tag="login", documented=False)
@@ -116,7 +115,7 @@ async def _audit_refusal(dlq: LetterQueue, address: str) -> None:
         log.warning("a failed login from %s is not in the audit: %s", address, failed)
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- at a provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,12 @@ from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
 
-# ----------------------------------------------------------------------------------------------------
-# The runbooks: what each alert means, where to look, and what to do, in the words of the documentation.
-
 _NAME = "runbooks.md"
 _SOURCE = Path(__file__).parents[2] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK_ELSEWHERE = re.compile(r"\[([^\]]+)\]\((?!#)[^)]*\)")
 router = Router(tag="runbooks_page", documented=False)
+MOST_OVER, MOST_MUTED = 50, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +64,6 @@ def read_runbooks() -> Sequence[Runbook]:
         Runbook(title.strip(), Markup(render(body)))  # it comes with the package
         for title, body in zip(parts[::2], parts[1::2], strict=True)
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-
-MOST_OVER, MOST_MUTED = 50, 50
 
 
 async def count_alerts(dlq: LetterQueue) -> Number | None:

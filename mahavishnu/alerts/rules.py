@@ -327,8 +327,7 @@ def _count(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
-# ----------------------------------------------------------------------------------------------------
-# When people are told that something is wrong: what each alert is, and which notice of it is due to which channel.
+# --- alerts and notices
 
 HELD = timedelta(seconds=60)  # longer than it takes to tell all channels once
 KEPT = timedelta(days=30)  # how long an alert is known after its end

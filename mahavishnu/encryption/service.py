@@ -31,11 +31,11 @@ from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord, TaskRecord, evolve
 from mahavishnu.values.encryption import Encryption
 
-# ----------------------------------------------------------------------------------------------------
-# What becomes of stored work when its encrypted values get another key, and what a renewal cannot reach.
-
 Renew = Callable[[Json, Json], tuple[Json, Json]]
 """A payload and its types with another key; the very same two where nothing is to be done."""
+MOST_AT_ONCE = 5000
+_ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"
+Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
 
 
 def renew_task(task: TaskRecord, renew: Renew) -> TaskRecord:
@@ -86,13 +86,6 @@ def out_of_reach(detached: Sequence[str], waiting_outside: int) -> tuple[str, ..
         "what other processes keep locally while the store is away: begin again when it is back",
         "exports and backups: keep the keys that they were made with",
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-
-MOST_AT_ONCE = 5000
-_ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"
-Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

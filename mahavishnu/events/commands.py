@@ -30,8 +30,10 @@ from mahavishnu.cli.output import (
 from mahavishnu.letters.view import error_of, state_of
 from mahavishnu.model.clock import SystemClock
 
-# ----------------------------------------------------------------------------------------------------
-# `mahavishnu event`: stored domain events, for consumers and for people who look what is there.
+ROWS = 20
+REDRAW_SECONDS = 0.5  # at least between two tables
+_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
+Event = tuple[str, dict[str, Any]]
 
 
 @command()
@@ -82,14 +84,6 @@ async def ack(
     if json:
         return done
     print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}")
-
-
-# ----------------------------------------------------------------------------------------------------
-
-ROWS = 20
-REDRAW_SECONDS = 0.5  # at least between two tables
-_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
-Event = tuple[str, dict[str, Any]]
 
 
 @command()

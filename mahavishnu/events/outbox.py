@@ -46,11 +46,12 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import TaskRecord
 
-# ----------------------------------------------------------------------------------------------------
-# What happens to letters, tasks and steps, as domain events: after it was written, and where somebody wants it.
-
 log = logging.getLogger("mahavishnu.events")
 _SOURCES_AT_ONCE = 100
+SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
+_LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
+_AT_ONCE = 500
+UNSTORED = "durable_events_dropped"
 
 
 class EventSources:
@@ -154,14 +155,6 @@ class LaterEvents:
         storing = self._storing
         if storing is not None and storing.get_loop() is asyncio.get_running_loop():
             await asyncio.wait({storing})
-
-
-# ----------------------------------------------------------------------------------------------------
-
-SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
-_LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
-_AT_ONCE = 500
-UNSTORED = "durable_events_dropped"
 
 
 class Outbox:

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from mahavishnu.http.auth import Session
 
 
-# ----------------------------------------------------------------------------------------------------
-# Stored domain events over HTTP: a consumer reads them, and acknowledges what it has dealt with.
+# --- stored events
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "acknowledging events"))]
 router = Router(tag="domain_events", prefix="/domain-events")
@@ -107,7 +106,7 @@ async def acknowledge(dlq: Queue, actor: Operator, body: Acknowledgement) -> Res
     return json_response(answer | {"at": position.at.isoformat()}, 200)
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- live changes
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0

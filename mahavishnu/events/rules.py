@@ -231,8 +231,7 @@ def _is_over(age: timedelta, days: int | None) -> bool:
     return days is not None and age >= timedelta(days=days)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Domain events that are derived from records: of letters, and of lifecycle tasks and their steps.
+# --- derived events
 
 PERMANENTLY_FAILED = "dlq.permanently_failed"  # the domain's own name for one way of being resolved
 LONGEST_ERROR = 1000
@@ -257,7 +256,7 @@ class StepEvent:
     workflow: str = "*"
 
 
-# ----------------------------------------------------------------------------------------------------------- of letters
+# --- of letters
 
 
 def names_of(name: EventName) -> tuple[str, ...]:
@@ -364,7 +363,7 @@ def _plain(value: Any) -> Any:
     return instant_text(value) if isinstance(value, datetime) else str(value)
 
 
-# ---------------------------------------------------------------------------------------- of lifecycle tasks and steps
+# --- of lifecycle tasks and steps
 
 
 def task_events(

@@ -43,8 +43,7 @@ from mahavishnu.model.query import (
     words,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# The names that queries written as text know: one table for HTTP, the command line, pages and completion.
+# --- names
 
 _SET, _NUMBER, _MOMENT = "set", "number", "moment"
 OPEN, CLOSED = "open", "closed"
@@ -158,8 +157,7 @@ def near_names(given: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(given.lower(), list(known), 3, 0.7))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Lengths of time and instants as queries write them: `2h`, `now-30m`, `2026-01-31`, `2026-01-31T12:00`.
+# --- times
 
 RESOLUTION = timedelta(milliseconds=1)  # of the instants that stores keep
 _DAY = timedelta(days=1)
@@ -223,7 +221,7 @@ def is_day(first: datetime, end: datetime) -> bool:
     return end - first == _DAY and first.astimezone(UTC).time() == time.min
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- the reader
 
 TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'

@@ -20,6 +20,9 @@ from mahavishnu.engine.meters import Distribution, KnownBy, MetricFamily, Metric
 
 __all__ = ["CONTENT_TYPE_LATEST", "ProcessCollector", "as_metrics", "exposition"]
 log = logging.getLogger(__name__)
+LogFormat = Literal["text", "json"]
+ROOT: Final = "mahavishnu"
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def exposition(families: Iterable[MetricFamily]) -> bytes:
@@ -94,14 +97,6 @@ class ProcessCollector(Collector):
         """Join a registry; the function returned leaves it. Raises ValueError where these names are there already."""
         registry.register(self)
         return lambda: registry.unregister(self)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Log lines as JSON, one object each, with an event's name that stays the same.
-
-LogFormat = Literal["text", "json"]
-ROOT: Final = "mahavishnu"
-_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):

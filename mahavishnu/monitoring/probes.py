@@ -135,10 +135,6 @@ def _written(answer: Answer, *, with_body: bool) -> bytes:
     return head.encode() + (answer.body if with_body else b"")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a worker answers on its port for metrics: how it is, and what it counts.
-
-
 def probes_of(dlq: LetterQueue, host: str, port: int | None) -> AbstractAsyncContextManager[ProbeServer | None]:
     """Return a server for the probes of this worker, on `port` or on that of the settings; none without a port."""
     if port is None:

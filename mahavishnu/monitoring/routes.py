@@ -22,8 +22,7 @@ from mahavishnu.monitoring.service import Telemetry
 from mahavishnu.monitoring.statistics import HOURS, Trends
 from mahavishnu.stores.base import Health
 
-# ----------------------------------------------------------------------------------------------------
-# Records that cannot be read, over HTTP.
+# --- integrity
 
 integrity_router = Router(tag="integrity", prefix="/integrity")
 
@@ -49,8 +48,7 @@ async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[Integr
     return json_response([asdict(each) for each in found], 200, degraded_header(found.degraded))
 
 
-# ----------------------------------------------------------------------------------------------------
-# The views of the dashboard over HTTP.
+# --- dashboard
 
 dashboard_router = Router(tag="dashboard", prefix="/dashboard")
 
@@ -98,7 +96,7 @@ async def archive(dlq: Queue, actor: Viewer) -> Response:
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- health
 
 health_router = Router(tag="health")
 
@@ -155,8 +153,7 @@ async def metrics(
     return Response(exposition(await dlq.service(Telemetry).collect()), 200, None, CONTENT_TYPE_LATEST)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Numbers by hour over HTTP.
+# --- trends
 
 trends_router = Router(tag="trends", prefix="/trends")
 

@@ -124,8 +124,7 @@ def _letters(count: int) -> str:
     return "1 letter is" if count == 1 else f"{count} letters are"
 
 
-# ----------------------------------------------------------------------------------------------------
-# Numbers by hour, for charts: what came in, succeeded, failed again and was given up, counted by the store.
+# --- numbers by hour
 
 HOURS, MOST_HOURS = 24, 72
 _HOUR = timedelta(hours=1)

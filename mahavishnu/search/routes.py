@@ -18,10 +18,12 @@ from mahavishnu.search.completion import Suggestion as Completion
 from mahavishnu.search.service import MOST_SUGGESTIONS, NamespaceCount, Search
 from mahavishnu.search.views import Views
 
-# ----------------------------------------------------------------------------------------------------
-# The query language over HTTP: what can be written next.
-
 query_router = Router(tag="query", prefix="/query")
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
+IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]
+IfNoneMatch = Annotated[str | None, Header(description="* has only a new view saved")]
+router = Router(tag="views", prefix="/views")
+_NO_VIEW = problem_responses(404)
 
 
 @fields_of(Completion, "text about letters")
@@ -57,15 +59,6 @@ class Namespace(ResponseModel):
 async def namespaces(dlq: OwnQueue, actor: Viewer) -> Response:
     """List the namespaces that the caller may see; `/ns/<name>/` before a path means another one of them."""
     return json_response(to_json(await dlq.service(Search).namespaces()))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
-IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]
-IfNoneMatch = Annotated[str | None, Header(description="* has only a new view saved")]
-router = Router(tag="views", prefix="/views")
-_NO_VIEW = problem_responses(404)
 
 
 @fields_of(views.SavedView, "name text sort place saved_by saved_at created_at namespace")

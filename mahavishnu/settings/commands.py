@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*")
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-# ------------------------------------------------------------------------------------------------------------- config
+# --- config
 
 
 def show_settings(
@@ -124,7 +124,7 @@ def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
         yield f"{', '.join(where)}: server: {problem}"
 
 
-# ------------------------------------------------------------------------------------------------------------ plugins
+# --- plugins
 
 
 def list_plugins(context: typer.Context, json: AsJson = False) -> None:
@@ -232,7 +232,7 @@ def _names(chain: Chain) -> list[str]:
     return [info.name for info in chain.plugins.report()]
 
 
-# ----------------------------------------------------------------------------------------------------------- classify
+# --- classify
 
 
 def classify(

@@ -77,9 +77,6 @@ def _read(dlq: LetterQueue, error: str, adapter: str) -> PluginsView:
     return PluginsView(chain.plugins.report(), error, adapter, explanation, policy)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The settings of this server, and where each value comes from. Secrets are masked.
-
 LINKS = (PLUGINS_LINK, Link("settings", "Settings", "Record", 12, key="s"))
 
 

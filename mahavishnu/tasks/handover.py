@@ -58,10 +58,11 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# The letter of a task that hung: the same whoever makes it, because all that it says is in the task's last move.
-
+log = logging.getLogger(__name__)
 _HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
+LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done
+WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
+MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
 
 
 def request_for(
@@ -117,14 +118,6 @@ def make_stale_letter(
     failure = failure_of(message, at=at, category=_HUNG.category)
     assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
     return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done
-WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
-MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
 
 
 @dataclass(frozen=True, slots=True)

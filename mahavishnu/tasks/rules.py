@@ -33,8 +33,7 @@ from mahavishnu.tasks.task import (
     evolve,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# Which reasons make letters of lifecycle tasks: what is switched off is a failure without a letter.
+_NAMED = 10  # steps that are named where one is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +57,6 @@ class ReasonRules(Rules):
     def keeps(self, reason: DlqReason) -> bool:
         """Return whether this reason makes a letter."""
         return bool(getattr(self, str(reason), True))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_NAMED = 10  # steps that are named where one is not there
 
 
 def move(
@@ -288,7 +282,7 @@ _WAY_TO_COMPLETE: Mapping[TaskState, tuple[TaskState, ...]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------- to a letter, and back
+# --- to a letter, and back
 
 
 def hand_over(

@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Move = Callable[[TaskRecord], TaskRecord]
 _unfinished: set[asyncio.Task[Any]] = set()  # writes that go on although their callers were cancelled
+P = ParamSpec("P")
 
 
 async def finish(write: Coroutine[Any, Any, T]) -> T:
@@ -258,12 +259,6 @@ class TaskRun:
 
 current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", default=None)
 """The run of a tracked workflow that the running code is part of; None outside of one."""
-
-
-# ----------------------------------------------------------------------------------------------------
-# Steps of the workflow that is running, as its code reports them.
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)

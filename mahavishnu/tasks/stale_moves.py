@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# The search for stale tasks: those first that are overdue longest, page after page, as far as somebody asks.
-
+log = logging.getLogger(__name__)
 Judge = Callable[[TaskRecord], Staleness | None]
 PAGE = 500  # tasks of one query that are in memory
 _AT_ONCE = 16  # queries
+_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +123,6 @@ async def _read(tasks: Collection[TaskRecord], stream: _Stream, judge: Judge) ->
         stream.next = page.next and (page.next if page.next.snapshot else replace(page.next, snapshot=CURRENT))
         if stream.read or stream.next is None:
             return
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-_TRIES = 20
 
 
 class StaleMoves:

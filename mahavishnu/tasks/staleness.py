@@ -51,11 +51,10 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# The templates of lifecycle tasks as they are now: of the settings, and of a directory, read when a file changed.
-
 log = logging.getLogger(__name__)
 _Stamp = tuple[int, int]  # when a file was changed, and how long it is
+_MOST = 10_000  # that one look by hand may answer for
+_WARNED_AT_ONCE = 1000
 
 
 class TemplateFiles:
@@ -111,12 +110,6 @@ def _read_file(path: Path) -> Mapping[str, LifecycleLimits]:
         raise InvalidInput(f"it is not valid YAML: {problem}") from None
     name = template.get("name") if isinstance(template, Mapping) else None
     return read_templates({name if isinstance(name, str) and name else path.stem: template})
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_MOST = 10_000  # that one look by hand may answer for
-_WARNED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)

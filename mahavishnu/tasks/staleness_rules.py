@@ -21,12 +21,21 @@ from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
 from mahavishnu.tasks.task import ACTIVE, OPEN, StepState, TaskRecord, TaskState, cycle_in
 from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction
 
-# ----------------------------------------------------------------------------------------------------
-# Signs of life of tracked runs: without them nobody can tell a long run from one whose process died.
-
 LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
 SIGN = timedelta(minutes=1)  # between the signs of a run; `LIVES` has room for several that do not come
 _WATCHED = 100_000  # silent runs whose signs are remembered
+DETECTOR = "automatic_staleness_detection"
+MINUTE = timedelta(minutes=1)
+KEPT_PAUSES = 20
+FLAGGED = "flagged"  # the `attention` of a task that a person has to look at
+WARNED = "warned"  # of one that will be stale soon
+_NOTHING = LifecycleLimits()
+_OWN_LIMITS = {
+    TaskState.WAITING_FOR_DEPENDENCIES: ("max_waiting_for_dependencies_minutes", "waiting_for_dependencies_minutes"),
+    TaskState.WAITING_FOR_RETRY: ("max_waiting_for_retry_minutes", "waiting_for_retry_minutes"),
+    TaskState.STEPS_IN_PROCESS: ("max_steps_in_process_minutes", "steps_in_process_minutes"),
+    TaskState.BLOCKED_BY_FAILURES: ("max_blocked_minutes", "blocked_by_failures_minutes"),
+}
 
 
 def lives(task: TaskRecord, now: datetime) -> bool:
@@ -62,22 +71,6 @@ class SignWatch:
         while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
             self._seen.popitem(last=False)
         return monotonic - seen[1] > LIVES.total_seconds()
-
-
-# ----------------------------------------------------------------------------------------------------
-
-DETECTOR = "automatic_staleness_detection"
-MINUTE = timedelta(minutes=1)
-KEPT_PAUSES = 20
-FLAGGED = "flagged"  # the `attention` of a task that a person has to look at
-WARNED = "warned"  # of one that will be stale soon
-_NOTHING = LifecycleLimits()
-_OWN_LIMITS = {
-    TaskState.WAITING_FOR_DEPENDENCIES: ("max_waiting_for_dependencies_minutes", "waiting_for_dependencies_minutes"),
-    TaskState.WAITING_FOR_RETRY: ("max_waiting_for_retry_minutes", "waiting_for_retry_minutes"),
-    TaskState.STEPS_IN_PROCESS: ("max_steps_in_process_minutes", "steps_in_process_minutes"),
-    TaskState.BLOCKED_BY_FAILURES: ("max_blocked_minutes", "blocked_by_failures_minutes"),
-}
 
 
 class StalenessOutcome(StrEnum):
@@ -234,7 +227,7 @@ class StalenessPlan:
         return StalenessPlan(False, self.to_error)
 
 
-# -------------------------------------------------------------------------------------------------------------- limits
+# --- limits
 
 
 def lifetime_minutes(rules: StalenessRules, template: str | None) -> int:
@@ -298,7 +291,7 @@ def outcome_of(moved_to_dlq: bool, transitioned: bool) -> StalenessOutcome:
     return StalenessOutcome.TRANSITIONED_TO_ERROR_ONLY if transitioned else StalenessOutcome.TRANSITION_FAILED
 
 
-# ------------------------------------------------------------------------------------------------------------- judging
+# --- judging
 
 
 def counted_since(since: datetime, now: datetime, pauses: Sequence[Pause] = ()) -> timedelta:
@@ -361,7 +354,7 @@ def watch_after(
     return replace(before, looked_at=max(now, last), pauses=pauses, off=False)
 
 
-# ------------------------------------------------------------------------------------------------------------- telling
+# --- telling
 
 
 def in_minutes(time: timedelta) -> int:
@@ -417,8 +410,7 @@ def describe_stale(task: TaskRecord, stale: Staleness) -> str:
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-# When a lifecycle task is stuck: it is active, and nothing goes on. It is reset a few times, then given up.
+# --- stuck tasks
 
 STUCK_DETECTOR = "stuck_task_detection"  # who moved a task that was stuck too often
 
@@ -460,8 +452,7 @@ def describe_stuck(task: TaskRecord, now: datetime, pauses: Sequence[Pause] = ()
     return f"{task.name:.80} is {task.state}, and nothing has gone on for {minutes} minutes"
 
 
-# ----------------------------------------------------------------------------------------------------
-# The queries that find lifecycle tasks that may hang, one for each template, state and limit; the rules decide.
+# --- queries
 
 OPEN_TASK = Query((Is("state", OPEN),), limit=1)  # whether there is one
 

@@ -117,10 +117,6 @@ class StuckTasks:
         )
 
 
-# ----------------------------------------------------------------------------------------------------
-# The regular looks for stale and stuck tasks: until none is left, and nobody is blamed for downtime.
-
-
 class StalenessCycle:
     """Looks as the settings say. A task that may still run is only flagged, since its process may live."""
 

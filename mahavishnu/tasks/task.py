@@ -22,8 +22,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import Version, draft_copier
 
-# ----------------------------------------------------------------------------------------------------
-# The states of lifecycle tasks and of their steps, and which move leads from which to which: two tables.
+# --- states
 
 BACK_FROM_ERROR = "dlq_requeue"  # the only reason for which a task leaves `error`, and a letter has to be open for it
 
@@ -144,7 +143,7 @@ def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]
         raise InvalidInput(f"there is no task state {wrong!r:.80}; there are {', '.join(TaskState)}") from None
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- records
 
 KEPT_TRANSITIONS = 32  # the latest ones, that a task has inside; older ones are records of their own
 MAX_STEPS = 1000
@@ -285,7 +284,7 @@ def evolve(task: TaskRecord, **changes: Any) -> TaskRecord:
     return cast("TaskRecord", draft)
 
 
-# --------------------------------------------------------------------------------------------------------------- making
+# --- making
 
 
 def identity_of(namespace: str, name: str, template_version: str, context: Json) -> str:
@@ -404,7 +403,7 @@ def cycle_in(steps: Iterable[StepRecord]) -> list[str]:
     return []
 
 
-# ------------------------------------------------------------------------------------------------------------- looking
+# --- looking
 
 
 def step_readiness(task: TaskRecord, now: datetime) -> dict[str, str | None]:

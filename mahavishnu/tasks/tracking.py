@@ -39,11 +39,9 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# Signs of life of tracked runs that last longer: without them nobody can tell a long run from one whose process died.
-
 log = logging.getLogger(__name__)
 _AT_ONCE = 500  # records of one write
+T = TypeVar("T")
 
 
 class RunSigns:
@@ -116,9 +114,6 @@ class RunSigns:
                 except MahavishnuError as problem:  # its next report finds out
                     log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
                     self.end(run)
-
-
-# ----------------------------------------------------------------------------------------------------
 
 
 class Tracking:
@@ -222,12 +217,6 @@ class Tracking:
             adapter=letter.adapter,
             payload_types=letter.payload_types,
         )
-
-
-# ----------------------------------------------------------------------------------------------------
-# Calls of functions that are tracked: like other calls, and each is a lifecycle task while it runs.
-
-T = TypeVar("T")
 
 
 class TrackedCall(Call):

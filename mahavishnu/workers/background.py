@@ -24,8 +24,13 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
 
-# ----------------------------------------------------------------------------------------------------
-# Whether a worker lives, whatever the clocks of the machines say.
+log = logging.getLogger(__name__)
+_MOST_WORKERS = 10_000
+_LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORKERS)
+HEARTBEAT_SECONDS = 5.0
+_FORGOTTEN = timedelta(days=1)
+_REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,6 @@ def is_alive(
     if age > lives + skew:
         return False if sighting.former_at is None else None
     return True if age >= -skew else None
-
-
-# ----------------------------------------------------------------------------------------------------
-# Watches the list of workers, so that no clock of another machine decides alone who lives.
-
-_MOST_WORKERS = 10_000
-_LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORKERS)
 
 
 class WorkerWatch:
@@ -125,15 +123,6 @@ class WorkerWatch:
     def _forget(self) -> None:
         """Begin anew: others may not have been able to sign a list that could not be read here."""
         self._sightings, self._listed, self._looked_at = {}, (), None
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-HEARTBEAT_SECONDS = 5.0
-_FORGOTTEN = timedelta(days=1)
-_REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
-_TRIES = 5
 
 
 class WorkerRegistry:

@@ -43,8 +43,12 @@ from mahavishnu.workers.processing import Processing
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import run_by
 
-# ----------------------------------------------------------------------------------------------------
-# What one call that claims letters for remote workers remembers between its writes.
+log = logging.getLogger(__name__)
+MOST_CLAIMS = 500
+LONGEST_LEASE = 86_400.0
+OUTCOMES = ("succeeded", "failed", "released")
+_FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
+_MOST_OWNER = 200
 
 
 class ClaimBatch:
@@ -77,16 +81,6 @@ class ClaimBatch:
             return
         self._random.shuffle(waiting)
         waiting.sort(key=lambda letter: -letter.priority)
-
-
-# ----------------------------------------------------------------------------------------------------
-
-MOST_CLAIMS = 500
-LONGEST_LEASE = 86_400.0
-OUTCOMES = ("succeeded", "failed", "released")
-_FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
-_MOST_OWNER = 200
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ claims_router = Router(tag="claims", prefix="/claims")
 
 
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)]
+router = Router(tag="workers")
 
 
 class ClaimRequest(RequestModel):
@@ -143,12 +144,6 @@ async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
         queue=body.queue,
     )
     return json_response(letter_json(settled, whole=True))
-
-
-# ----------------------------------------------------------------------------------------------------
-# The live workers over HTTP.
-
-router = Router(tag="workers")
 
 
 class WorkerLine(ResponseModel):
