@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.capture.intake import LetterIntake
@@ -65,61 +64,6 @@ WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began
 MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
 
 
-def request_for(
-    task: TaskRecord,
-    state: str,
-    reason: DlqReason,
-    labels: Mapping[str, Any],
-    snapshot: Mapping[str, Any] = {},
-    *,
-    may_be_retried: bool = True,
-) -> LetterRequest:
-    """Build the letter request for a task that was in this state. Only a workflow's letter is retried automatically."""
-    retried = may_be_retried and task.adapter is not None and not task.notes.value
-    return LetterRequest(
-        task_id=task.work_id or task.task_id,
-        task=task.context.value,
-        repos=task.repos,
-        retry_policy=task.retry_policy if retried else RetryPolicy.NEVER,
-        max_retries=task.max_retries,
-        metadata={**task.notes.value, **labels, LIFECYCLE: {**snapshot_of(task), **snapshot, "state": state}},
-        priority=task.priority,
-        queue=task.queue,
-        reason=reason,
-        source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=state),
-        adapter=task.adapter,
-        payload_types=task.context_types,
-    )
-
-
-def was_detected(detail: Mapping[str, Any]) -> bool:
-    """Return True for the metadata of a move that was made because the task hung."""
-    return detail.get("by") == DETECTOR
-
-
-def make_stale_letter(
-    context: QueueContext,
-    task: TaskRecord,
-    state: str,
-    reason: DlqReason,
-    detail: Mapping[str, Any],
-    at: datetime,
-    *,
-    goes_on: bool = False,
-) -> DeadLetter:
-    """Make the letter of a task found to hang in this state at this instant. With `goes_on`, it is not retried.
-
-    Raises InvalidInput for a letter that cannot be.
-    """
-    snapshot = stale_snapshot(task, detail)
-    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
-    request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
-    message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
-    failure = failure_of(message, at=at, category=_HUNG.category)
-    assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
-    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
-
-
 @dataclass(frozen=True, slots=True)
 class HandedOver:
     """The open letter of a task, and whether this call made it."""
@@ -151,7 +95,9 @@ class HandOver:
         """
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
-            self._require_details(details)
+            if not isinstance(details, Mapping):
+                raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
+            self._context.letter_factory.json_of(dict(details), "details")
         if not still(task):
             raise _gone_on(task)
         known = await self.find_letter(task)
@@ -163,11 +109,6 @@ class HandOver:
         if known is not None and has_its_letter(task, known):
             return HandedOver(known, False)
         return HandedOver(await self._make_letter(task, notes, by, reason, details), True)
-
-    def _require_details(self, details: object) -> None:
-        if not isinstance(details, Mapping):
-            raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
-        self._context.letter_factory.json_of(dict(details), "details")
 
     async def _begin(
         self,
@@ -220,7 +161,7 @@ class HandOver:
         self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, details: Mapping[str, Any] | None
     ) -> DeadLetter:
         state, last = original_state(task), last_move(task)
-        if last is not None and last.metadata is not None and was_detected(detail := last.metadata.value):
+        if last is not None and last.metadata is not None and (detail := last.metadata.value).get("by") == DETECTOR:
             letter = make_stale_letter(self._context, task, state, reason, detail, last.at)
             return (await self._intake.record(letter)).letter
         request = request_for(task, state, reason, details or {})
@@ -233,27 +174,26 @@ class HandOver:
 
     async def find_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
         """Return the letter of each task, with one read."""
-        keys = [key for task in tasks for key in self._keys_of(task)]
-        letters = await self._context.letters.records.get(keys) if keys else []
-        found: list[DeadLetter | None] = []
-        for task, *both in zip(tasks, letters[::2], letters[1::2], strict=True):
-            for letter in both:
-                if isinstance(letter, StoreError):
-                    raise letter
-            found.append(next((each for each in both if _is_letter_of(each, task)), None))  # type: ignore[arg-type]
-        return found
+        letters = await self._read_letters(tasks)
+        return [
+            next((each for each in pair if each and (each.is_deleted or task_of(each) == task.task_id)), None)
+            for task, *pair in zip(tasks, letters[::2], letters[1::2], strict=True)
+        ]
 
-    def _keys_of(self, task: TaskRecord) -> tuple[str, str]:
-        first, second = (self._context.key(name, task.namespace, task.queue) for name in letter_ids_of(task))
-        return first, second
+    async def _read_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
+        """Return both letters that each of these tasks can have, one pair after the other."""
+        keys = [self._context.key(name, task.namespace, task.queue) for task in tasks for name in letter_ids_of(task)]
+        found: list[DeadLetter | None] = []
+        for letter in await self._context.letters.records.get(keys) if keys else ():
+            if isinstance(letter, StoreError):
+                raise letter
+            found.append(letter)
+        return found
 
     async def is_needed(self, task: TaskRecord) -> bool:
         """Return whether an open letter refers to this task, so that its retry continues the task."""
-        letters = await self._context.letters.records.get(self._keys_of(task))
-        for letter in letters:
-            if isinstance(letter, StoreError):
-                raise letter
-        return any(isinstance(each, DeadLetter) and each.is_open and task.task_id in tasks_of(each) for each in letters)
+        letters = await self._read_letters([task])
+        return any(each is not None and each.is_open and task.task_id in tasks_of(each) for each in letters)
 
     # --- back
 
@@ -264,11 +204,9 @@ class HandOver:
             return
         if (known := await get_one(self._lifecycle.tasks, task_id)) is None:
             return
-        owner = self._context.owner
+        clock, owner = self._context.clock, self._context.owner
         await self._lifecycle.change(
-            task_id,
-            lambda task: follow_requeue(task, letter, now=self._context.clock.now(), processor=owner),
-            known=known,
+            task_id, lambda task: follow_requeue(task, letter, now=clock.now(), processor=owner), known=known
         )
 
     async def close(self, task: TaskRecord) -> DeadLetter | None:
@@ -310,17 +248,15 @@ class HandOver:
 
     async def _finish_letters(self) -> int:
         """Make the missing letters of tasks that were moved to `error`."""
-        now = self._context.clock.now()
-        where = (
-            Is("state", (TaskState.ERROR,)),
-            Between("state_entered_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
-        )
+        where = (Is("state", (TaskState.ERROR,)), self._half_done("state_entered_at"))
         return await self._finish_each(self._lifecycle.tasks, where, self._finish_letter)
 
     async def _finish_letter(self, task: TaskRecord) -> int:
-        detail = _mark_of(task)
-        letter = await self.find_letter(task) if detail is not None else None
-        if detail is None or not (letter is None or came_back_by(task, letter)):
+        last = last_move(task)
+        detail = last.metadata.value if last is not None and last.metadata is not None else {}
+        if last is None or last.to_state != TaskState.ERROR or MARK not in detail:
+            return 0
+        if (letter := await self.find_letter(task)) is not None and not came_back_by(task, letter):
             return 0
         await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
         return 1
@@ -340,12 +276,11 @@ class HandOver:
 
         Also close the letters of completed tasks that no worker has run yet.
         """
-        now = self._context.clock.now()
         where = (
             Is("resolution_status", (ResolutionStatus.PENDING,)),
             Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
             Not(Missing("original_state")),
-            Between("updated_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
+            self._half_done("updated_at"),
         )
         return await self._finish_each(self._context.letters, where, self._finish_open_letter)
 
@@ -359,9 +294,20 @@ class HandOver:
         letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
         if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
             return done
-        before = self._lifecycle.moved
-        await self._lifecycle.change(task.task_id, partial(self._failed, task), known=task)
+        seen, before = task, self._lifecycle.moved
+
+        def fail(current: TaskRecord) -> TaskRecord:
+            if current.version != seen.version:
+                return current  # another process continues it
+            now, owner = self._context.clock.now(), self._context.owner
+            return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+        await self._lifecycle.change(seen.task_id, fail, known=seen)
         return done + self._lifecycle.moved - before
+
+    def _half_done(self, field: str) -> Condition:
+        now = self._context.clock.now()
+        return Between(field, at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE)
 
     async def _finish_each(
         self, records: Collection[T], where: Sequence[Condition], finish: Callable[[T], Awaitable[int]]
@@ -377,11 +323,55 @@ class HandOver:
                 log.warning("the hand-over of %s is not finished: %s", record.key, problem)
         return done
 
-    def _failed(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:
-        if current.version != seen.version:
-            return current  # somebody goes on with it
-        now, owner = self._context.clock.now(), self._context.owner
-        return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+def request_for(
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    labels: Mapping[str, Any],
+    snapshot: Mapping[str, Any] = {},
+    *,
+    may_be_retried: bool = True,
+) -> LetterRequest:
+    """Build the letter request for a task that was in this state. Only a workflow's letter is retried automatically."""
+    retried = may_be_retried and task.adapter is not None and not task.notes.value
+    return LetterRequest(
+        task_id=task.work_id or task.task_id,
+        task=task.context.value,
+        repos=task.repos,
+        retry_policy=task.retry_policy if retried else RetryPolicy.NEVER,
+        max_retries=task.max_retries,
+        metadata={**task.notes.value, **labels, LIFECYCLE: {**snapshot_of(task), **snapshot, "state": state}},
+        priority=task.priority,
+        queue=task.queue,
+        reason=reason,
+        source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=state),
+        adapter=task.adapter,
+        payload_types=task.context_types,
+    )
+
+
+def make_stale_letter(
+    context: QueueContext,
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    detail: Mapping[str, Any],
+    at: datetime,
+    *,
+    goes_on: bool = False,
+) -> DeadLetter:
+    """Make the letter of a task found to hang in this state at this instant. With `goes_on`, it is not retried.
+
+    Raises InvalidInput for a letter that cannot be.
+    """
+    snapshot = stale_snapshot(task, detail)
+    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
+    request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
+    message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
+    failure = failure_of(message, at=at, category=_HUNG.category)
+    assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
+    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
 
 
 def _read_reason(reason: object) -> DlqReason:
@@ -393,12 +383,6 @@ def _read_reason(reason: object) -> DlqReason:
         ) from None
 
 
-def _mark_of(task: TaskRecord) -> dict[str, Any] | None:
-    last = last_move(task)
-    detail = last.metadata.value if last is not None and last.metadata is not None else {}
-    return detail if last is not None and last.to_state == TaskState.ERROR and MARK in detail else None
-
-
 def original_state(task: TaskRecord) -> str:
     """Return the state that a task had before `error`."""
     last = last_move(task)
@@ -407,10 +391,6 @@ def original_state(task: TaskRecord) -> str:
 
 def _gone_on(task: TaskRecord) -> IllegalMove:
     return IllegalMove(task.task_id, "hand over", task.state, "it has gone on meanwhile", what="task")
-
-
-def _is_letter_of(letter: DeadLetter | None, task: TaskRecord) -> bool:
-    return letter is not None and (letter.is_deleted or task_of(letter) == task.task_id)
 
 
 def last_move(task: TaskRecord) -> Transition | None:

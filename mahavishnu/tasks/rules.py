@@ -348,14 +348,9 @@ def recover(
     Steps that were handed out can be run again at once; late reports of their former runs are refused. Raises
     IllegalMove.
     """
+    before_taking = {StepState.ENQUEUED: StepState.PENDING, StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY}
     for step in task.steps:
-        if (before := _BEFORE_IT_WAS_TAKEN.get(step.state)) is not None:
+        if (before := before_taking.get(step.state)) is not None:
             task = move_step(task, step.name, before, now=now, reason=reason, processor=processor, next_retry_at=None)
     waiting = move(task, TaskState.WAITING_FOR_RETRY, now=now, reason=reason, processor=processor)
     return evolve(waiting, recovery_count=task.recovery_count + 1, run=None)
-
-
-_BEFORE_IT_WAS_TAKEN = {
-    StepState.ENQUEUED: StepState.PENDING,
-    StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY,
-}

@@ -154,8 +154,8 @@ class TaskRun:
 
     async def fail_step(self, name: str, error: BaseException) -> None:
         """Fail a step."""
-        now, text = self._clock.now(), self._text_of(error)
-        await finish(self._write(partial(task_moves.fail_step, name=name, now=now, error=text)))
+        fail = partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error))
+        await finish(self._write(fail))
 
     def _kept(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
@@ -289,11 +289,9 @@ class StepOptions:
         """Run a part of a tracked workflow once: see `Lifecycle.step`."""
         run = current_run.get()
         if run is not None:
-            return await run.step(self._record(name), self.seconds, function, args, kwargs)
+            if not isinstance(name, str) or not name:
+                raise InvalidInput(f"the name of a step must be text that is not empty, not {name!r:.80}")
+            options = StepRecord(name, max_attempts=self.max_attempts, retryable=self.retryable)
+            return await run.step(options, self.seconds, function, args, kwargs)
         async with asyncio.timeout(self.seconds):
             return await run_function(function, is_async(function), args, kwargs)
-
-    def _record(self, name: str) -> StepRecord:
-        if not isinstance(name, str) or not name:
-            raise InvalidInput(f"the name of a step must be text that is not empty, not {name!r:.80}")
-        return StepRecord(name, max_attempts=self.max_attempts, retryable=self.retryable)

@@ -203,10 +203,7 @@ class Lifecycle:
         """
         await self._context.open()
         now = self._clock.now()
-        where = (
-            Is("state", (*INITIAL, *WAITING[:2])),
-            Between("state_entered_at", at_least=now - FRESH),
-        )
+        where = (Is("state", (*INITIAL, *WAITING[:2])), Between("state_entered_at", at_least=now - FRESH))
         found: list[TaskRecord] = []
         async for task in scan_readable(self.tasks, Query(where, _MOST_URGENT_FIRST)):
             readiness = step_readiness(task, now)

@@ -27,7 +27,6 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
-from mahavishnu.tasks.rules import sign
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
@@ -35,7 +34,6 @@ from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.capture.calls import Calls
-    from mahavishnu.tasks.run import TaskRun
     from mahavishnu.tasks.service import Lifecycle
 
 
@@ -103,13 +101,13 @@ class RunSigns:
 
     async def _write(self, runs: list[TaskRun]) -> None:
         now = self._context.clock.now()
-        signed = [sign(run.task, now=now) for run in runs]
+        signed = [task_moves.sign(run.task, now=now) for run in runs]
         for run, result in zip(runs, await self._lifecycle.tasks.write(signed) if signed else (), strict=True):
             if isinstance(result, TaskRecord):
                 run.task = result
             elif result is None:  # somebody else has written it meanwhile
                 try:
-                    again = partial(sign, now=now, run=run.token)
+                    again = partial(task_moves.sign, now=now, run=run.token)
                     run.task = await self._lifecycle.change(run.task.task_id, again)
                 except MahavishnuError as problem:  # its next report finds out
                     log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
@@ -128,7 +126,10 @@ class Tracking:
         attempt = live_attempt()
         if attempt is not None:  # of this very workflow: any other one does not see it, see `run_as`
             return await self.resume(attempt.letter)
-        return await self._begin(request)
+        now = self._context.clock.now()
+        task = self._task_of(request, new_entry_id(now))
+        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
+        return await self._start(task, request)
 
     async def resume(self, letter: DeadLetter) -> TaskRun | None:
         """Continue the letter's task in this process; None if the work is done and only the letter is still open.
@@ -167,12 +168,6 @@ class Tracking:
             if task is not None and self._context.namespace in (task.namespace, ALL_NAMESPACES):
                 found.append(task)
         return found
-
-    async def _begin(self, request: LetterRequest) -> TaskRun:
-        now = self._context.clock.now()
-        task = self._task_of(request, new_entry_id(now))
-        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
-        return await self._start(task, request)
 
     async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
         run = TaskRun(self._lifecycle, self._context, task, request)
