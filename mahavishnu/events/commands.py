@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json as codec
-import json as jsons
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -61,7 +60,7 @@ async def list_events(
                     each["name"],
                     when(each["created_at"]),
                     each["task_id"],
-                    brief(jsons.dumps(each["payload"], ensure_ascii=False)),
+                    brief(codec.dumps(each["payload"], ensure_ascii=False)),
                 )
                 for each in found["events"]
             ],
@@ -163,8 +162,8 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), expand=True)
     table.add_column("task", no_wrap=True)
-    for name in ("state", "category"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("category", no_wrap=True)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
     for each in letters:
         table.add_row(
@@ -203,9 +202,8 @@ def sentence(name: str, data: Mapping[str, Any]) -> str:
     when = moment(data.get("updated_at"))
     match name:
         case "letter":
-            what = (
-                f"{data['task_id']}  {data['status']}  {data['error_category'] or '-'}  retries {data['retry_count']}"
-            )
+            category = data["error_category"] or "-"
+            what = f"{data['task_id']}  {data['status']}  {category}  retries {data['retry_count']}"
         case "run":
             counts = data["counts"]
             ran = f"{counts['moved']} of {counts['members']} moved, {counts.get('failed_again', 0)} failed again"

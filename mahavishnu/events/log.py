@@ -183,8 +183,8 @@ class EventLog:
                         continue
                     if self._clock.now() - following.created_at < timedelta(seconds=HOLE_SECONDS):
                         return found, last
-                    void = DomainEvent(new_entry_id(self._clock.now()), VOID, following.created_at,
-                                       self._context.namespace, number=number)  # fmt: skip
+                    now, at, own = self._clock.now(), following.created_at, self._context.namespace
+                    void = DomainEvent(new_entry_id(now), VOID, at, own, number=number)
                     result = await write_one(self.events, void) or await get_one(self.events, void.key)
                 if isinstance(result, DomainEvent):
                     found.append(result)

@@ -122,6 +122,7 @@ _RUN = ("run_id", "namespace", "verb", "state", "counts", "halted_because", "upd
 _GROUP = ("fingerprint", "namespace", "state", "owner", "updated_at")
 live_router = Router(tag="live")
 
+_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 Seen = OrderedDict[tuple[str, str, Any], None]
 EventId = Annotated[str, Field(max_length=100)]
 
@@ -199,7 +200,7 @@ class LiveFeed:
             if self._polling is None:
                 self._polling = asyncio.create_task(self._poll(self._dlq.clock.now()))
             elif self._degraded is not None:
-                yield LiveEvents(_degraded_event(self._degraded))
+                yield LiveEvents(LiveEvent("", "degraded", {"detail": self._degraded}))
             if since is not None and (missed := await self._missed_events(since)):
                 yield LiveEvents(*missed)
             while (events := await queue.get()) is not _END:
@@ -244,9 +245,9 @@ class LiveFeed:
                     if self._degraded is None:
                         log.warning("live views cannot read the store: %s", problem)
                 changes += self._status_events(degraded)
-                if changes and self._on_change is not None:
-                    self._on_change()
                 if changes:
+                    if self._on_change is not None:
+                        self._on_change()
                     self._publish(LiveEvents(*changes))
                 quiet = 0.0 if changes else quiet + POLL_SECONDS
                 if quiet >= KEEPALIVE_SECONDS:
@@ -268,7 +269,7 @@ class LiveFeed:
         """Return events about the feed itself, which come from no record."""
         events: list[LiveEvent] = []
         if degraded is not None and self._degraded is None:
-            events.append(_degraded_event(degraded))
+            events.append(LiveEvent("", "degraded", {"detail": degraded}))
         if self._cleared or (degraded is None and self._degraded is not None):  # others may have written meanwhile
             events.append(READ_AGAIN)
         self._degraded, self._cleared = degraded, False
@@ -292,19 +293,11 @@ class LiveFeed:
 
     def _publish(self, events: LiveEvents) -> None:
         for queue in list(self._listeners):
-            _enqueue(queue, events)
-
-
-def _enqueue(queue: asyncio.Queue[LiveEvents], events: LiveEvents) -> None:
-    if queue.full():  # the client is too slow: it has to read the lists again
-        while not queue.empty():
-            queue.get_nowait()
-        queue.put_nowait(LiveEvents(READ_AGAIN))
-    queue.put_nowait(events)
-
-
-def _degraded_event(why: str) -> LiveEvent:
-    return LiveEvent("", "degraded", {"detail": why})
+            if queue.full():  # the client is too slow: it has to read the lists again
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(LiveEvents(READ_AGAIN))
+            queue.put_nowait(events)
 
 
 def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[LiveEvent]:
@@ -347,7 +340,7 @@ async def events(
     home: LetterQueue = request.app.state.dlq
     live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
-    is_over = _never
+    is_over: Callable[[], bool] | None = None
     session: Session | None = request.scope.get("session")
     if session is not None:
         sessions: Sessions = request.app.state.sessions
@@ -372,9 +365,6 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
         return None
 
 
-_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
 def _is_in(scope: Scope, event: LiveEvent) -> bool:
     """Return whether the event is in the scope of a listener."""
     if "namespace" not in event.data:
@@ -385,18 +375,14 @@ def _is_in(scope: Scope, event: LiveEvent) -> bool:
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
-def _never() -> bool:
-    return False
-
-
 async def _texts(
-    polls: AsyncGenerator[LiveEvents], scope: Scope | None, brief: bool, is_over: Callable[[], bool] = _never
+    polls: AsyncGenerator[LiveEvents], scope: Scope | None, brief: bool, is_over: Callable[[], bool] | None = None
 ) -> AsyncIterator[str]:
     """Yield the stream; it ends with the listener's login, and a client with another one comes again."""
     yield ": open\n\n"
     async with aclosing(polls):
         async for events in polls:
-            if is_over():
+            if is_over is not None and is_over():
                 return
             if text := events.text(scope, brief):
                 yield text

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from mahavishnu.model.clock import instant_text
@@ -26,6 +26,7 @@ from mahavishnu.model.lifecycle import BY_APPLICATION
 from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
+E = TypeVar("E", bound=StrEnum)
 LONGEST_NAME = 200
 LONGEST_TEXT = 1000  # of an id
 _NAME = re.compile(r"[\w.:-]{1,%d}" % LONGEST_NAME)  # noqa: UP031 - braces are many enough
@@ -186,28 +187,24 @@ def require_consumer(name: object) -> str:
 
 def require_mode(mode: object) -> DeliveryMode:
     """Return the delivery mode. Raises InvalidInput for an unknown one."""
-    try:
-        return DeliveryMode(str(mode))
-    except ValueError:
-        raise InvalidInput(f"there is no delivery mode {mode!r:.80}; there are {', '.join(DeliveryMode)}") from None
+    return _require_member(DeliveryMode, mode, "delivery mode")
 
 
 def require_condition(condition: object) -> PublicationCondition:
     """Return the condition. Raises InvalidInput for an unknown one."""
-    try:
-        return PublicationCondition(str(condition))
-    except ValueError:
-        raise InvalidInput(
-            f"there is no publication condition {condition!r:.80}; there are {', '.join(PublicationCondition)}"
-        ) from None
+    return _require_member(PublicationCondition, condition, "publication condition")
 
 
 def require_outcome(outcome: object) -> Outcome:
     """Return the outcome. Raises InvalidInput for an unknown one."""
+    return _require_member(Outcome, outcome, "outcome")
+
+
+def _require_member(kind: type[E], given: object, what: str) -> E:
     try:
-        return Outcome(str(outcome))
+        return kind(str(given))
     except ValueError:
-        raise InvalidInput(f"there is no outcome {outcome!r:.80}; there are {', '.join(Outcome)}") from None
+        raise InvalidInput(f"there is no {what} {given!r:.80}; there are {', '.join(kind)}") from None
 
 
 def removable_number(
@@ -313,7 +310,7 @@ def event_of(event: Event, namespace: str) -> DomainEvent:
     if at is None and name in _ENDINGS and letter.archived_at == letter.resolution.at:
         at = letter.archived_at
     made = _letter_event(letter, name, event.at if at is None else at, detail)
-    return made if at is not None else _with_id(made, new_entry_id(event.at))
+    return made if at is not None else replace(made, event_id=new_entry_id(event.at))
 
 
 def letter_events(letter: DeadLetter, since: datetime) -> Iterator[DomainEvent]:
@@ -343,13 +340,6 @@ def _letter_event(letter: DeadLetter, name: str, at: datetime, detail: Mapping[s
     return DomainEvent(
         str(uuid5(_IDS, named)), name, at, letter.namespace, Json.of(facts), DeliveryMode.FAST, task_id=letter.task_id
     )
-
-
-def _with_id(event: DomainEvent, event_id: str) -> DomainEvent:
-    return DomainEvent(
-        event_id, event.name, event.created_at, event.namespace, event.payload, event.delivery_mode,
-        task_id=event.task_id,
-    )  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

@@ -112,13 +112,10 @@ class AttemptRunner:
     async def _guard(self, leased: LeasedLetter) -> bool:
         """Return whether the letter may run now. If not, give it back and refund the attempt."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        return (
-            await self._still_leased(leased, now)
-            and await self._circuit_closed(leased, monotonic)
-            and await self._dependencies_done(leased)
-        )
+        is_free = await self._is_leased(leased, now) and await self._is_circuit_closed(leased, monotonic)
+        return is_free and await self._are_dependencies_done(leased)
 
-    async def _still_leased(self, leased: LeasedLetter, now: datetime) -> bool:
+    async def _is_leased(self, leased: LeasedLetter, now: datetime) -> bool:
         """Return whether the lease lasts; renew one that ended, say in a suspended process, if the letter is free."""
         due_at = leased.letter.due_at
         if due_at is None or due_at > now or await self._leases.renew(leased):
@@ -126,7 +123,7 @@ class AttemptRunner:
         log.warning("letter %r is not run: its lease had ended before the run could start", leased.key)
         return False
 
-    async def _circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
+    async def _is_circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
         """Return whether the target may be called. This letter may become the probe of a half-open circuit."""
         wait = self._breakers.acquire(leased.circuit, now, leased.token)
         if wait is None:
@@ -138,7 +135,7 @@ class AttemptRunner:
             await self._leases.give_back(leased, _PROBE_SECONDS, circuit="open")
         return False
 
-    async def _dependencies_done(self, leased: LeasedLetter) -> bool:
+    async def _are_dependencies_done(self, leased: LeasedLetter) -> bool:
         """Return whether the letters that this one waits for have succeeded."""
         if not leased.letter.depends_on:
             return True
@@ -264,15 +261,10 @@ class AttemptRunner:
             self._breakers.record_failure(circuit, attempt.assessment.verdict.category, now, attempt.leased.token)
 
     def _with_outcome(self, attempt: RunningAttempt, current: DeadLetter) -> DeadLetter:
-        return apply_outcome(
-            current,
-            attempt.leased.token,
-            self._clock.now(),
-            attempt.assessment,
-            attempt.failed_repos if self._context.limits.only_failed_repos else None,
-            self._context.backoffs,
-            policy_for=self._context.letter_factory.policy_for,
-        )
+        context, token, now = self._context, attempt.leased.token, self._clock.now()
+        left = attempt.failed_repos if context.limits.only_failed_repos else None
+        policy_for = context.letter_factory.policy_for
+        return apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
         """Announce the outcome that was written."""
@@ -306,12 +298,8 @@ def apply_outcome(
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
     failure, verdict = assessment.failure, assessment.verdict
-    why = LatestVerdict(
-        RecordedVerdict(verdict.reason or None, verdict.author or None),
-        verdict.tags,
-        assessment.fingerprint,
-        policy_for(verdict),
-    )
+    said = RecordedVerdict(verdict.reason or None, verdict.author or None)
+    why = LatestVerdict(said, verdict.tags, assessment.fingerprint, policy_for(verdict))
     if assessment.hopeless:
         return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=failed_repos, verdict=why)
     return lifecycle.fail(

@@ -51,38 +51,6 @@ _FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need 
 _MOST_OWNER = 200
 
 
-class ClaimBatch:
-    """The memory of one claim between its writes: probed circuits, a suspect letter, and lost races."""
-
-    def __init__(self) -> None:
-        self._probes: set[str] = set()
-        self._suspect = False
-        self.lost = False  # whether somebody else got a letter first
-        self._random = random.Random()
-
-    def may_go(self, circuit: str, position: CircuitState) -> bool:
-        """Return whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
-        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
-            self._probes.add(circuit)
-            return True
-        return position is CircuitState.CLOSED
-
-    def is_safe(self, claim: DeadLetter) -> bool:
-        """Return whether a claim is safe: letters that may kill their worker go out one at a time (ADR 0010)."""
-        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
-        safe = not (last_chance and self._suspect)
-        self._suspect |= last_chance
-        return safe
-
-    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
-        """Shuffle equally urgent letters if others want the same ones."""
-        lost, self.lost = self.lost, False
-        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
-            return
-        self._random.shuffle(waiting)
-        waiting.sort(key=lambda letter: -letter.priority)
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to run `letter` until `lease_until`; `token` proves it. Hand on `idempotency_key`, see `Attempt`."""
@@ -141,13 +109,8 @@ class Claims:
         await self._context.require("claim", where=namespace)
         await self._signs.note(owner, namespace or self._context.namespace, queue, names)
         self._lookups += 1
-        found = letter_query(
-            due=self._clock.now(),
-            queue=queue,
-            namespace=namespace,
-            sort=claim_order(self._lookups),
-            limit=max(limit, _FEWEST_FOUND),
-        )
+        order, most = claim_order(self._lookups), max(limit, _FEWEST_FOUND)
+        found = letter_query(due=self._clock.now(), queue=queue, namespace=namespace, sort=order, limit=most)
         runnable = () if names is None else run_by(names)
         query = Query((*found.where, *runnable, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
@@ -257,14 +220,8 @@ class Claims:
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = apply_outcome(
-                    current,
-                    token,
-                    now,
-                    assessment,
-                    backoffs=self._context.backoffs,
-                    policy_for=self._context.letter_factory.policy_for,
-                )
+                backoffs, policy_for = self._context.backoffs, self._context.letter_factory.policy_for
+                moved = apply_outcome(current, token, now, assessment, backoffs=backoffs, policy_for=policy_for)
             return evolve(moved, settled=mark)
 
         try:
@@ -294,21 +251,17 @@ class Claims:
 
     def _lease(self, seconds: float | None) -> timedelta:
         given = self._context.limits.lease_seconds if seconds is None else seconds
-        if not _is_number(given) or not 1 <= given <= LONGEST_LEASE:
+        is_number = isinstance(given, int | float) and not isinstance(given, bool)
+        if not is_number or not 1 <= given <= LONGEST_LEASE:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
     def _closed_circuits(self) -> Sequence[Condition]:
         """Return a filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
-        broken = tuple(
-            name
-            for name in self._context.breakers.report(now)
-            if self._context.breakers.state(name, now) is CircuitState.OPEN
-        )
-        if not broken:
-            return ()
-        return (Not(adapter_is(broken)),)
+        breakers = self._context.breakers
+        broken = tuple(name for name in breakers.report(now) if breakers.state(name, now) is CircuitState.OPEN)
+        return (Not(adapter_is(broken)),) if broken else ()
 
     async def _claim_some(
         self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: ClaimBatch
@@ -318,9 +271,9 @@ class Claims:
         for letter in wanted:
             now, token = self._clock.now(), new_token()
             try:
-                if self._context.may_be_run(letter, now) or not batch.may_go(
-                    circuit_name(letter.adapter), self._position(letter)
-                ):
+                circuit = circuit_name(letter.adapter)
+                position = self._context.breakers.state(circuit, self._clock.monotonic())
+                if self._context.may_be_run(letter, now) or not batch.may_go(circuit, position):
                     continue
                 if await blocked_by(self._letters, letter):
                     continue
@@ -367,9 +320,6 @@ class Claims:
     def _decrypt(self, letter: DeadLetter) -> DeadLetter:
         return self._context.letter_factory.encryption.decrypt_letter(letter)
 
-    def _position(self, letter: DeadLetter) -> CircuitState:
-        return self._context.breakers.state(circuit_name(letter.adapter), self._clock.monotonic())
-
     def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
         """Tell the breaker and the listeners how the run went."""
         circuit = circuit_name(letter.adapter)
@@ -385,6 +335,38 @@ class Claims:
                 self._context.announce(EventName.EXHAUSTED, letter)
         if letter.next_retry_at is not None:
             self._wake(letter.next_retry_at)
+
+
+class ClaimBatch:
+    """The memory of one claim between its writes: probed circuits, a suspect letter, and lost races."""
+
+    def __init__(self) -> None:
+        self._probes: set[str] = set()
+        self._suspect = False
+        self.lost = False  # whether somebody else got a letter first
+        self._random = random.Random()
+
+    def may_go(self, circuit: str, position: CircuitState) -> bool:
+        """Return whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
+        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
+            self._probes.add(circuit)
+            return True
+        return position is CircuitState.CLOSED
+
+    def is_safe(self, claim: DeadLetter) -> bool:
+        """Return whether a claim is safe: letters that may kill their worker go out one at a time (ADR 0010)."""
+        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
+        safe = not (last_chance and self._suspect)
+        self._suspect |= last_chance
+        return safe
+
+    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
+        """Shuffle equally urgent letters if others want the same ones."""
+        lost, self.lost = self.lost, False
+        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
+            return
+        self._random.shuffle(waiting)
+        waiting.sort(key=lambda letter: -letter.priority)
 
 
 def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLetter:
@@ -421,7 +403,3 @@ def _adapter_names(given: object) -> frozenset[str] | None:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(f"adapters is a list of names, or left out for letters of all adapters, not {given!r:.80}")
     return frozenset(names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

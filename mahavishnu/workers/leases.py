@@ -218,7 +218,8 @@ class LeaseTable:
         try:
             while True:
                 self._new_limits.clear()
-                await wait_for(self._new_limits, self._clock, self._shortest_lease() / 6)
+                shortest = min([self._context.limits.lease_seconds, *(lease_seconds(each.letter) for each in self)])
+                await wait_for(self._new_limits, self._clock, shortest / 6)
                 now = self._clock.monotonic()
                 ending = [leased for leased in self if must_renew(leased.letter, leased.written, now)]
                 for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
@@ -226,10 +227,6 @@ class LeaseTable:
                         log.error("a lease could not be renewed", exc_info=problem)
         finally:
             self._context.on_new_limits.discard(wake)
-
-    def _shortest_lease(self) -> float:
-        """Return the length of the shortest lease that is held or will be claimed."""
-        return min([self._context.limits.lease_seconds, *(lease_seconds(leased.letter) for leased in self)])
 
     async def renew(self, leased: LeasedLetter) -> bool:
         """Prolong the lease. False if that could not be written, or if another worker owns the letter by now.

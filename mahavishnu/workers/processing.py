@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, Wor
 from mahavishnu.workers.misfits import Misfits
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.records import WORKERS
-from mahavishnu.workers.rules import Share, require_adapter, shares_of
+from mahavishnu.workers.rules import require_adapter, shares_of
 
 log = logging.getLogger(__name__)
 NOTHING_RUNS = (
@@ -186,13 +186,8 @@ class Processing:
     async def _start_periodic_tasks(self, *more: PeriodicTask) -> None:
         if self._running_tasks is not None:
             await self._running_tasks.stop()
-        self._running_tasks = PeriodicTasks(
-            self._clock,
-            self._admission,
-            self._watch,
-            *self._periodic_tasks,
-            *more,
-        )
+        periodic = (self._admission, self._watch, *self._periodic_tasks, *more)
+        self._running_tasks = PeriodicTasks(self._clock, *periodic)
         self._running_tasks.start()
 
     async def stop(self) -> None:
@@ -302,10 +297,8 @@ class Processing:
                 limits = replace(limits, interval_seconds=self._given_interval)
             self._context.limits = limits
         if breakers is not None:
-            self._context.breakers.threshold, self._context.breakers.cooloff_seconds = (
-                breakers.threshold,
-                breakers.cooloff_seconds,
-            )
+            self._context.breakers.threshold = breakers.threshold
+            self._context.breakers.cooloff_seconds = breakers.cooloff_seconds
 
     def _reset_for_loop(self) -> None:
         """Forget the processor of another event loop: it ended with that, stopped or not."""
@@ -338,14 +331,9 @@ class Processing:
     def _new_processor(self, queues: tuple[str, ...] = ()) -> Processor:
         if self.callback is None:
             raise InvalidInput(NOTHING_RUNS)
-        shares: Callable[[], Sequence[Share]] = self.workers.shares
-        if queues != self.workers.queues:  # then it shares letters with nobody
-            shares = self._undivided
+        own = self.workers  # with queues of its own it shares letters with no other worker
+        shares = own.shares if queues == own.queues else lambda: shares_of(own.me, ())
         return Processor(self._context, self.callback, shares=shares, queues=queues)
-
-    def _undivided(self) -> Sequence[Share]:
-        """Return all letters that this process can run."""
-        return shares_of(self.workers.me, ())
 
     def _use(self, processor: Processor | None) -> None:
         """Have this processor run letters, and wake it when an event brings work; None: no one does."""

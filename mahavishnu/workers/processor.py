@@ -160,16 +160,13 @@ class Processor:
 
     async def _rest(self, looked: datetime, *, polls: bool) -> None:
         """Wait for a reason to look again: a wake-up, a free place, a date, the interval."""
-        seconds = self._until_next_date(looked)
+        while self._dates and self._dates[0] <= looked:
+            heapq.heappop(self._dates)
+        seconds = max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
         if polls:
             interval = self._context.limits.interval_seconds
             seconds = interval if seconds is None else min(seconds, interval)
         await wait_for(self._awake, self._clock, seconds)
-
-    def _until_next_date(self, looked: datetime) -> float | None:
-        while self._dates and self._dates[0] <= looked:
-            heapq.heappop(self._dates)
-        return max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
 
     # --- fill the places
 

@@ -88,14 +88,7 @@ class SettleRequest(RequestModel):
 @claims_router.post("", response_model=list[Claim], summary="Take due letters")
 async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     """Take due letters: no other worker gets them until `lease_until`. An empty list: nothing is due."""
-    claims = await dlq.service(Claims).claim(
-        body.worker,
-        limit=body.limit,
-        lease_seconds=body.lease_seconds,
-        queue=body.queue,
-        namespace=body.namespace,
-        adapters=body.adapters,
-    )
+    claims = await dlq.service(Claims).claim(body.worker, **body.model_dump(exclude={"worker"}))
     return json_response(
         [
             {
@@ -117,14 +110,7 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
 )
 async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
     """Renew a lease. One that ran out, and was taken by another worker, is refused with 409: stop the run."""
-    until = await dlq.service(Claims).renew(
-        body.task_id,
-        body.token,
-        lease_seconds=body.lease_seconds,
-        namespace=body.namespace,
-        queue=body.queue,
-    )
-    return json_response({"lease_until": instant_text(until)})
+    return json_response({"lease_until": instant_text(await dlq.service(Claims).renew(**body.model_dump()))})
 
 
 @claims_router.post(
@@ -132,18 +118,7 @@ async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
 )
 async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
     """Settle a run; `released` gives the letter back unrun. A lost lease is refused with 409, without a change."""
-    settled = await dlq.service(Claims).settle(
-        body.task_id,
-        body.token,
-        body.outcome,
-        error=body.error,
-        error_type=body.error_type,
-        category=body.category,
-        retry_in=body.retry_in,
-        namespace=body.namespace,
-        queue=body.queue,
-    )
-    return json_response(letter_json(settled, whole=True))
+    return json_response(letter_json(await dlq.service(Claims).settle(**body.model_dump()), whole=True))
 
 
 class WorkerLine(ResponseModel):

@@ -132,10 +132,8 @@ class Workers:
                 names.append(letter.task_id)
         signed = {worker.name: worker for worker in page.items}
         reports = [
-            WorkerReport(name, self._is_alive(worker), worker, held.get(name, 0), tuple(some))
-            for name, worker, some in (
-                (name, signed.get(name), holds.get(name, ())) for name in dict.fromkeys([*signed, *held])
-            )
+            WorkerReport(name, self._is_alive(signed.get(name)), signed.get(name), held.get(name, 0), tuple(some))
+            for name, some in ((name, holds.get(name, ())) for name in dict.fromkeys([*signed, *held]))
         ]
         shown = [
             each
@@ -184,8 +182,7 @@ class Workers:
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Count the letters that wait for others than these workers, by adapter: all, and those that are overdue."""
         own = self._context.namespace
-        each_takes_any_queue = not any(worker.queues for worker in workers if worker.takes_from(own))
-        if own != ALL_NAMESPACES and each_takes_any_queue:
+        if own != ALL_NAMESPACES and not any(worker.queues for worker in workers if worker.takes_from(own)):
             all_, late = (
                 without_worker([WaitingLetters("", name, left, namespace=own) for name, left in part.items()], workers)
                 for part in await self._due_by_adapter(overdue)
@@ -245,9 +242,8 @@ class Workers:
         roll = await self._roll(HEARTBEAT_SECONDS if len(letters) > 1 else 0.0)
         if roll is None:
             return unfit
-        possible = roll.possible
         kinds = [WaitingLetters(each.queue, each.adapter, 1, namespace=each.namespace) for each in letters]
-        lost = set(without_worker(set(kinds), possible))
+        lost = set(without_worker(set(kinds), roll.possible))
         return [
             what_is_missing(each.adapter) if _is_retried(each) and kind in lost else why
             for each, kind, why in zip(letters, kinds, unfit, strict=True)
@@ -286,12 +282,7 @@ class Workers:
         tally = await self._context.letters.tally(query, by, spans=["due_at"])
         letters = [
             WaitingLetters(
-                queue,
-                adapter or None,
-                cell.count,
-                since,
-                namespace=where[0] if where else own,
-                until=cell.latest.get("due_at"),
+                queue, adapter or None, cell.count, since, where[0] if where else own, cell.latest.get("due_at")
             )
             for (queue, adapter, *where), cell in tally.cells.items()
             if cell.count and (since := cell.earliest.get("due_at"))
