@@ -1,22 +1,36 @@
-"""Logins at a provider of OpenID Connect: the code flow with PKCE, a state and a nonce."""
+"""Logins at a provider of OpenID Connect: the code flow with PKCE, a state and a nonce; and the memory of them.
+
+A cookie says which groups a person was in at login. After a while the provider is asked again, with the refresh token
+that it gave, so that a person who left a group, or was locked out, is out here too. Without a token, as after a restart
+or on another server, the session is over then. A new login is one redirect for people the provider still knows.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, urlencode, urlsplit
 
-from mahavishnu.http.auth import is_loopback
+from mahavishnu.http.auth import Actor, Session, is_loopback
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from mahavishnu.http.proxies import RoleMap
+
+log = logging.getLogger(__name__)
 CALLBACK = "/login/callback"
 ATTEMPT_LASTS = timedelta(minutes=10)
 _KNOWN_FOR = timedelta(hours=1)  # what the provider says of itself
+ASKED_AGAIN = timedelta(minutes=1)  # after the provider gave no answer
+_MOST_KNOWN = 10_000
+_LEAVES_LAST = timedelta(minutes=5)
 _SECONDS = 10.0  # for one answer of the provider
 _MOST_BYTES = 1024 * 1024
 _LEEWAY = 60  # seconds that the provider's clock may be off
@@ -146,10 +160,8 @@ class Provider:
             "code_verifier": attempt.verifier,
         }
         given = await self._exchange(about, sent)
-        claims = await self._verified(about, str(given.get("id_token", "")), attempt.nonce)
-        if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
-            claims = await self._with_user_info(about, claims, given.get("access_token"))
-        return _login(self._person(claims), given)
+        claims = await self._verify(about, str(given.get("id_token", "")), attempt.nonce)
+        return _login(await self._find_person(about, claims, given), given)
 
     async def refresh(self, login: Login) -> Login:
         """Return the login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
@@ -159,12 +171,11 @@ class Provider:
         given = await self._exchange(about, {"grant_type": "refresh_token", "refresh_token": login.refresh_token})
         claims: Mapping[str, Any] = {"sub": login.person.subject}
         if given.get("id_token"):
-            claims = await self._verified(about, str(given["id_token"]), None)
+            claims = await self._verify(about, str(given["id_token"]), None)
             if claims.get("sub") != login.person.subject:
                 raise ProviderProblem("the provider speaks of somebody else now")
-        if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
-            claims = await self._with_user_info(about, claims, given.get("access_token"))
-        return _login(self._person(claims), {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
+        person = await self._find_person(about, claims, given)
+        return _login(person, {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
 
     async def end_url(self, id_token: str | None) -> str | None:
         """Return the URL that ends the login at the provider; None where that offers no such thing."""
@@ -177,7 +188,18 @@ class Provider:
         asked |= {"id_token_hint": id_token} if id_token else {}
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}"
 
-    def _person(self, claims: Mapping[str, Any]) -> Person:
+    async def _find_person(
+        self, about: Mapping[str, Any], claims: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> Person:
+        """Return the person of these claims, to which the provider may add some when asked again."""
+        token = given.get("access_token")
+        is_short = self.rules.group_claim not in claims or self.rules.name_claim not in claims
+        if is_short and "userinfo_endpoint" in about and isinstance(token, str):
+            headers = {"Authorization": f"Bearer {token}"}
+            status, more = await self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=headers)
+            if status >= 500:  # it does not say that somebody is in no group
+                raise ProviderProblem(f"the provider cannot tell now who somebody is ({status}): try again", status=502)
+            claims = {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
         name, groups = claims.get(self.rules.name_claim), claims.get(self.rules.group_claim, [])
         if not isinstance(name, str) or not name:
             raise ProviderProblem(
@@ -191,7 +213,7 @@ class Provider:
         """Return the tokens for a code."""
         rules = self.rules
         methods = about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        basic = (_quoted(rules.client_id), _quoted(rules.client_secret)) if "client_secret_basic" in methods else None
+        basic = (_quote(rules.client_id), _quote(rules.client_secret)) if "client_secret_basic" in methods else None
         if basic is None or not rules.client_secret:
             basic, sent = None, {**sent, "client_id": rules.client_id}
             if rules.client_secret:
@@ -208,8 +230,8 @@ class Provider:
             )
         return given
 
-    async def _verified(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
-        """The claims of a token that the provider has signed, for us, now, and for this login if it has a nonce."""
+    async def _verify(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
+        """Return the claims of a token that the provider signed for us and now, with the nonce if there is one."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -244,18 +266,6 @@ class Provider:
                 "again, and check the clocks of both and server.oidc.issuer if it stays so"
             ) from problem
         return dict(claims)
-
-    async def _with_user_info(
-        self, about: Mapping[str, Any], claims: Mapping[str, Any], access_token: object
-    ) -> Mapping[str, Any]:
-        """Return the claims with those that the provider tells only when asked again."""
-        if "userinfo_endpoint" not in about or not isinstance(access_token, str):
-            return claims
-        headers = {"Authorization": f"Bearer {access_token}"}
-        status, more = await self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=headers)
-        if status >= 500:  # it does not say that somebody is in no group
-            raise ProviderProblem(f"the provider cannot tell now who somebody is ({status}): try again", status=502)
-        return {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
 
     async def _discover(self) -> Mapping[str, Any]:
         """Return the provider's description of itself."""
@@ -320,8 +330,88 @@ def _login(person: Person, given: Mapping[str, Any]) -> Login:
     return Login(person, refresh if isinstance(refresh, str) else None, token if isinstance(token, str) else None)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote names and secrets for a header, as RFC 6749 wants it."""
-    from urllib.parse import quote_plus
-
     return quote_plus(text)
+
+
+@dataclass
+class _Known:
+    login: Login
+    actor: Actor
+    due: datetime
+    until: datetime
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ProviderLogins:
+    """The logins of one provider that began here, and when they are asked for again."""
+
+    def __init__(self, provider: Provider, roles: RoleMap, clock: Clock, recheck: timedelta) -> None:
+        self.provider, self._roles, self._clock, self._recheck = provider, roles, clock, recheck
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._leaves: OrderedDict[str, tuple[datetime, str]] = OrderedDict()
+
+    def note(self, session: Session, login: Login) -> None:
+        """Remember what the provider gave for a session that has begun."""
+        now = self._clock.now()
+        while self._known and (len(self._known) >= _MOST_KNOWN or next(iter(self._known.values())).until <= now):
+            self._known.popitem(last=False)
+        self._known[session.id] = _Known(login, session.actor, now + self._recheck, session.until)
+
+    async def check(self, session: Session) -> Session | None:
+        """Return the session as the provider sees it now; None if it is over. Without an answer, it stays unchanged."""
+        known = self._known.get(session.id)
+        if known is None:
+            return session if self._clock.now() < session.begun + self._recheck else None
+        if self._clock.now() >= known.due:
+            async with known.lock:  # a refresh token counts once
+                if self._clock.now() >= known.due and not await self._ask(known):
+                    self._known.pop(session.id, None)
+                    return None
+        return replace(session, actor=known.actor) if session.id in self._known else None
+
+    def is_due(self, session: Session) -> bool:
+        """Return whether the provider is to be asked for this session before it is believed again."""
+        known = self._known.get(session.id)
+        return self._clock.now() >= (known.due if known is not None else session.begun + self._recheck)
+
+    async def _ask(self, known: _Known) -> bool:
+        """Return whether the person still has a role; note which one."""
+        now = self._clock.now()
+        try:
+            login = await self.provider.refresh(known.login)
+        except ProviderProblem as problem:
+            if problem.status == 403:
+                log.info("the session of %s is over: %s", known.actor.name, problem)
+                return False
+            log.warning("whether %s still may log in is not known: %s", known.actor.name, problem)
+            known.due = now + ASKED_AGAIN
+            return True
+        actor = self._roles.actor(login.person.name, login.person.groups)
+        if actor is None:
+            log.info("the session of %s is over: they are in no group with a role any more", known.actor.name)
+            return False
+        known.login, known.actor, known.due = login, actor, now + self._recheck
+        return True
+
+    async def leave(self, session: Session) -> str | None:
+        """Forget a session that was ended; return a key for `place_of`, if the provider can be told."""
+        known = self._known.pop(session.id, None)
+        try:
+            place = await self.provider.end_url(known.login.id_token if known else None)
+        except ProviderProblem as problem:
+            log.warning("%s is logged out here and not at the provider: %s", session.actor.name, problem)
+            return None
+        if place is None:
+            return None
+        key, now = secrets.token_urlsafe(16), self._clock.now()
+        while self._leaves and (len(self._leaves) >= _MOST_KNOWN or next(iter(self._leaves.values()))[0] <= now):
+            self._leaves.popitem(last=False)
+        self._leaves[key] = now + _LEAVES_LAST, place
+        return key
+
+    def place_of(self, key: str) -> str | None:
+        """Return where a browser goes to be logged out at the provider; each key counts once."""
+        until, place = self._leaves.pop(key, (None, None))
+        return place if until is not None and until > self._clock.now() else None

@@ -51,8 +51,7 @@ async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -
     """Show the form, or redirect a client that needs no login. `lost`: the login ended before a change was sent."""
     if request.scope["session"] is not None or request.app.state.access.is_open:
         return console_of(request).go(request, local_target(next))
-    problem = LOST if lost else None
-    return await show(request, "login.html", login_view(request, local_target(next), problem))
+    return await show(request, "login.html", login_view(request, local_target(next), LOST if lost else None))
 
 
 @router.post("/login")
@@ -70,7 +69,8 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
     begun = sessions.begin(form.text("token").strip())
     if begun is None:
         throttle.add_failure(address, dlq.clock.monotonic())
-        await _audit_refusal(dlq, address)
+        why = f"nobody has the token sent by {address}"
+        await _audit_refusal(dlq, "anybody", why, f"a failed login from {address}")
         view = login_view(request, target, "The server knows no such token. Nobody was logged in.")
         return await show(request, "login.html", view, status=403)
     session, cookie = begun
@@ -108,11 +108,11 @@ async def audit_session(dlq: LetterQueue, action: str, session: Session, **more:
         log.warning("a %s of %s is not in the audit: %s", action, session.actor.name, failed)
 
 
-async def _audit_refusal(dlq: LetterQueue, address: str) -> None:
+async def _audit_refusal(dlq: LetterQueue, name: str, why: str, what: str) -> None:
     try:
-        await dlq.audit.record_denial("anybody", None, "logging in", "login", f"nobody has the token sent by {address}")
+        await dlq.audit.record_denial(name, None, "logging in", "login", why)
     except StoreError as failed:
-        log.warning("a failed login from %s is not in the audit: %s", address, failed)
+        log.warning("%s is not in the audit: %s", what, failed)
 
 
 # --- at a provider
@@ -223,10 +223,7 @@ async def _let_in(request: Request, dlq: LetterQueue, login: Login, attempt: Att
     begun = sessions.begin_for(person.name, person.groups)
     if begun is None:
         why = "is in no group that server.oidc.groups gives a role"
-        try:
-            await dlq.audit.record_denial(person.name, None, "logging in", "login", why)
-        except StoreError as failed:
-            log.warning("the refused login of %s is not in the audit: %s", person.name, failed)
+        await _audit_refusal(dlq, person.name, why, f"the refused login of {person.name}")
         raise ProviderProblem(
             f"nobody was logged in: {person.name} {why}. Ask for such a group, or log in as somebody else"
         )

@@ -19,7 +19,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.access.provider_logins import ProviderLogins
+from mahavishnu.access.oidc import ProviderLogins
 from mahavishnu.http.auth import LIFETIME, Access, Actor, Session, form_value, is_from_other_site, mark_of
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from email.message import EmailMessage
 from email.policy import SMTP
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from mahavishnu.alerts.rules import Alert, AlertReason, AlertRules, NoticeKind, notice_id, runbook_path
+from mahavishnu.alerts.rules import CHANNELS, Alert, AlertReason, AlertRules, NoticeKind, notice_id, runbook_path
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -45,48 +46,36 @@ class Refused(Exception):
 
 def make_channels(rules: AlertRules, clock: Clock) -> Mapping[str, Channel]:
     """Return the channels that the rules name, by their names."""
-    made: dict[str, Channel] = {}
-    for name in rules.channels:
-        made[name] = _Senders(rules, clock).sender(name)
-    return made
+    return {name: partial(_SENDERS[name], rules, clock) for name in rules.channels}
 
 
-class _Senders:
-    """One function for each channel."""
+async def _post_webhook(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    body = json.dumps(webhook_body(alert, rules), separators=(",", ":")).encode()
+    headers = {ALERT_ID_HEADER: notice_id(alert)}
+    if rules.webhook_secret:
+        headers[SIGNATURE_HEADER] = sign(rules.webhook_secret, body, clock.now())
+    await _post(rules.webhook_url or "", body, headers)
 
-    def __init__(self, rules: AlertRules, clock: Clock) -> None:
-        self._rules, self._clock = rules, clock
 
-    def sender(self, name: str) -> Channel:
-        return {
-            "webhook": self._post_webhook,
-            "slack": self._post_slack,
-            "pagerduty": self._post_pagerduty,
-            "email": self._send_email,
-            "log": self._write_log,
-        }[name]
+async def _post_slack(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await _post(rules.slack_url or "", json.dumps(slack_body(alert, rules)).encode())
 
-    async def _post_webhook(self, alert: Alert) -> None:
-        body = json.dumps(webhook_body(alert, self._rules), separators=(",", ":")).encode()
-        headers = {ALERT_ID_HEADER: notice_id(alert)}
-        if self._rules.webhook_secret:
-            headers[SIGNATURE_HEADER] = sign(self._rules.webhook_secret, body, self._clock.now())
-        await _post(self._rules.webhook_url or "", body, headers)
 
-    async def _post_slack(self, alert: Alert) -> None:
-        await _post(self._rules.slack_url or "", json.dumps(slack_body(alert, self._rules)).encode())
+async def _post_pagerduty(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await _post(rules.pagerduty_url, json.dumps(pagerduty_event(alert, rules)).encode())
 
-    async def _post_pagerduty(self, alert: Alert) -> None:
-        event = pagerduty_event(alert, self._rules)
-        await _post(self._rules.pagerduty_url, json.dumps(event).encode())
 
-    async def _send_email(self, alert: Alert) -> None:
-        await asyncio.to_thread(_send, email_message(alert, self._rules), self._rules)
+async def _send_email(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await asyncio.to_thread(_send, email_message(alert, rules), rules)
 
-    async def _write_log(self, alert: Alert) -> None:
-        level = logging.INFO if alert.notice_kind in (NoticeKind.RESOLVE, NoticeKind.ACKNOWLEDGE) else logging.WARNING
-        fields = {"alert": alert.name, "reasons": list(alert.reasons), "notice": alert.notice}
-        log.log(level, "%s: %s", headline(alert), alert.detail, extra=log_event("alert.notice", **fields))
+
+async def _write_log(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    level = logging.INFO if alert.notice_kind in (NoticeKind.RESOLVE, NoticeKind.ACKNOWLEDGE) else logging.WARNING
+    fields = {"alert": alert.name, "reasons": list(alert.reasons), "notice": alert.notice}
+    log.log(level, "%s: %s", headline(alert), alert.detail, extra=log_event("alert.notice", **fields))
+
+
+_SENDERS = dict(zip(CHANNELS, (_post_webhook, _post_slack, _post_pagerduty, _send_email, _write_log), strict=True))
 
 
 # --- what each of them is sent

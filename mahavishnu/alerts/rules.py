@@ -179,8 +179,7 @@ def runbook_path(reasons: Iterable[str]) -> str | None:
     >>> runbook_path([AlertReason.AGE, AlertReason.DEGRADED])
     '/runbooks#storedegraded'
     """
-    names = (_RUNBOOKS.get(each) for each in reasons)
-    return next((f"/runbooks#{name}" for name in names if name), None)
+    return next((f"/runbooks#{_RUNBOOKS[each]}" for each in reasons if each in _RUNBOOKS), None)
 
 
 def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
@@ -398,7 +397,7 @@ class Alert:
     @property
     def key(self) -> str:
         """The key of the record."""
-        return alert_key(self.namespace, self.name)
+        return f"{self.namespace}/{self.name}"
 
     @property
     def holds(self) -> bool:
@@ -416,24 +415,10 @@ class Alert:
             for name in ("since", "noticed_at", "resolved_at")
         }
         channels = [
-            {
-                "channel": channel,
-                "told": sent.notice == self.notice,
-                "tries": sent.tries,
-                "problem": sent.problem,
-            }
+            {"channel": channel, "told": sent.notice == self.notice, "tries": sent.tries, "problem": sent.problem}
             for channel, sent in self.sent.items()
         ]
         return {**shown, "reasons": list(self.reasons), **instants, "channels": channels}
-
-
-def alert_key(namespace: str, name: str) -> str:
-    """Return the key of an alert.
-
-    >>> alert_key("default", "no_worker")
-    'default/no_worker'
-    """
-    return f"{namespace}/{name}"
 
 
 # --- what becomes of an alert
@@ -442,7 +427,7 @@ def alert_key(namespace: str, name: str) -> str:
 def next_alert(alert: Alert, finding: Finding | None, rules: AlertRules, now: datetime) -> Alert:
     """Return the alert after a look with this finding, or without one. The same object where nothing is new."""
     if finding is None or finding.muted:
-        return _ended(alert, now, muted=finding is not None)
+        return _end(alert, now, muted=finding is not None)
     begins = not alert.holds
     after = replace(
         alert,
@@ -460,7 +445,7 @@ def next_alert(alert: Alert, finding: Finding | None, rules: AlertRules, now: da
     kind = _due_notice(alert, after, rules, now)
     if kind is not None:
         told = tuple(dict.fromkeys((*after.told, *after.reasons)))
-        after = replace(_notified(after, kind, now), told=told)
+        after = replace(_notify(after, kind, now), told=told)
     return alert if after == alert else replace(after, changed_at=now)
 
 
@@ -482,15 +467,15 @@ def _due_notice(before: Alert, after: Alert, rules: AlertRules, now: datetime) -
     return NoticeKind.REMIND if quiet >= timedelta(minutes=rules.repeat_minutes) else None
 
 
-def _ended(alert: Alert, now: datetime, *, muted: bool) -> Alert:
+def _end(alert: Alert, now: datetime, *, muted: bool) -> Alert:
     if not alert.holds:
         return alert
     detail = "The group is on hold." if muted else "What it was about is over."
     after = replace(alert, phase=AlertPhase.RESOLVED, resolved_at=now, changed_at=now, detail=detail, taken_by=None)
-    return _notified(after, NoticeKind.RESOLVE, now) if alert.told else after
+    return _notify(after, NoticeKind.RESOLVE, now) if alert.told else after
 
 
-def _notified(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
+def _notify(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
     return replace(alert, notice=alert.notice + 1, notice_kind=kind, noticed_at=now)
 
 
@@ -542,13 +527,9 @@ def note_sent(alert: Alert, told: Alert, problems: Mapping[str, str | None], hol
             sent[channel] = replace(
                 before, incident=told.incident, tries=before.tries + 1, next_at=now + rest, problem=problem[:500]
             )
-    mine = alert.holder == holder
-    return replace(
-        alert,
-        sent=sent,
-        holder=None if mine else alert.holder,
-        held_until=None if mine else alert.held_until,
-    )
+    if alert.holder == holder:
+        return replace(alert, sent=sent, holder=None, held_until=None)
+    return replace(alert, sent=sent)
 
 
 def later_alert(theirs: Alert, ours: Alert) -> Alert | None:

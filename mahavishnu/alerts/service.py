@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -146,11 +146,11 @@ class Alerts:
     async def look(self) -> None:
         """Look at the queue, and update each alert."""
         open_ones = {each.name: each for each in await self.list()}
-        findings, whole = await self._find(frozenset(open_ones))
+        findings, is_over = await self._find(frozenset(open_ones))
         for name, finding in findings.items():
             await self._advance(name, finding)
         for name in open_ones:
-            if name not in findings and whole(name):
+            if name not in findings and is_over(name):
                 await self._advance(name, None)
         await self._remove_old()
 
@@ -228,20 +228,21 @@ class Alerts:
 
     # --- what is wrong now
 
-    async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], _Whole]:
-        """Return the problems now, by the names of alerts; and which alerts are over if they are not among them."""
+    async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], Callable[[str], bool]]:
+        """Return the problems now, by the names of alerts; and a test whether another alert is over.
+
+        Only one of a kind that was looked at completely can be over because nothing was found.
+        """
         rules, now = self._rules, self._clock.now()
-        found: list[Finding | None] = []
         health = await self._dlq.health()
-        found.append(store_finding(health.status, health.detail, rules))
+        found: list[Finding | None] = [store_finding(health.status, health.detail, rules)]
         groups: Sequence[GroupView] = ()
-        groups_whole = True
+        groups_whole = numbers_whole = runs_whole = True
         if any(reason in rules.rules for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
             page = await self._dlq.service(Groups).list(limit=_MOST)
             groups, groups_whole = page.items, page.degraded is None and page.next is None
         of_groups = [each for view in groups if (each := group_finding(view, rules, now))]
         found += fold_groups(of_groups, own, rules.most_groups)
-        numbers_whole = True
         if AlertReason.NO_WORKER in rules.rules or AlertReason.MANY_EXHAUSTED in rules.rules:
             stats = await self._dlq.get_statistics()
             numbers_whole = not stats.get("degraded") and stats.get("live_workers") is not None
@@ -253,24 +254,13 @@ class Alerts:
             halted = await self._dlq.service(BulkRuns).list(RunState.HALTED, limit=_MOST)
             found += [run_finding(run.run_id, run.verb, run.halted_because, rules) for run in halted.items]
             runs_whole = halted.degraded is None and halted.next is None
-        else:
-            runs_whole = True
-        findings = {each.name: each for each in found if each is not None}
-        return findings, _Whole(groups_whole, numbers_whole, runs_whole)
 
+        def is_over(name: str) -> bool:
+            if name.startswith("group"):
+                return groups_whole
+            return runs_whole if name.startswith("run:") else name == AlertReason.DEGRADED or numbers_whole
 
-class _Whole:
-    """The kinds of alerts that were looked at completely: only these can be over because nothing was found."""
-
-    def __init__(self, groups: bool, numbers: bool, runs: bool) -> None:
-        self._groups, self._numbers, self._runs = groups, numbers, runs
-
-    def __call__(self, name: str) -> bool:
-        if name.startswith("group"):
-            return self._groups
-        if name.startswith("run:"):
-            return self._runs
-        return name == AlertReason.DEGRADED or self._numbers
+        return {each.name: each for each in found if each is not None}, is_over
 
 
 async def _tell(alert: Alert, channels: Mapping[str, Channel]) -> dict[str, str | None]:

@@ -89,16 +89,9 @@ async def audit_page(
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> AuditView:
-        page = await dlq.audit.list(
-            actor=params.actor.strip() or None,
-            action=params.action.strip() or None,
-            subject=params.subject.strip() or None,
-            outcome=params.outcome.strip() or None,
-            since=read_day(params.since),
-            until=read_day(params.until),
-            limit=params.limit,
-            after=params.cursor,
-        )
+        named = {name: getattr(params, name).strip() or None for name in ("actor", "action", "subject", "outcome")}
+        since, until = read_day(params.since), read_day(params.until)
+        page = await dlq.audit.list(**named, since=since, until=until, limit=params.limit, after=params.cursor)
         return AuditView(page, params)
 
     found = await console_of(request).share(request, dlq, "audit", read, params.model_dump_json())

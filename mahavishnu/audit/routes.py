@@ -42,15 +42,6 @@ async def list_audit(
 ) -> Response:
     """List acts of people and rules, and those that were refused."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.audit.list(
-        actor=params.actor,
-        action=params.action,
-        subject=params.subject,
-        outcome=params.outcome,
-        since=params.since,
-        until=params.until,
-        limit=params.limit,
-        after=params.cursor,
-    )
+    page = await dlq.audit.list(**params.model_dump(exclude={"namespace", "cursor"}), after=params.cursor)
     shown = [{**to_json(entry), "namespace": entry.namespace or DEFAULT_NAMESPACE} for entry in page.items]
     return json_response(shown, 200, page_headers(request, page))

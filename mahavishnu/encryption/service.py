@@ -62,16 +62,6 @@ def _renew_step(step: StepRecord, renew: Renew) -> StepRecord:
     return replace(step, result=result, result_types=types)
 
 
-def loses_letter(task: TaskRecord, renewed: TaskRecord) -> bool:
-    """Return whether the renewed task could lose its letter: an id may be made of its context."""
-    return letter_ids_of(task) != letter_ids_of(renewed)
-
-
-def with_letter(renewed: TaskRecord, letter: DeadLetter) -> TaskRecord:
-    """Return the renewed task, which finds its letter by that one's own id."""
-    return evolve(renewed, work_id=letter.task_id)
-
-
 def out_of_reach(detached: Sequence[str], waiting_outside: int) -> tuple[str, ...]:
     """Describe what a renewal has not looked at, and what keeps its keys therefore.
 
@@ -255,8 +245,9 @@ class EncryptionRenewal:
 
         async def renew(task: TaskRecord) -> TaskRecord:
             renewed = renew_task(task, encryption.renew)
-            if loses_letter(task, renewed) and (letter := await handover.find_letter(task)) is not None:
-                return with_letter(renewed, letter)
+            if letter_ids_of(task) != letter_ids_of(renewed):  # an id may be made of the context
+                letter = await handover.find_letter(task)
+                return renewed if letter is None else evolve(renewed, work_id=letter.task_id)
             return renewed
 
         return renew

@@ -106,7 +106,7 @@ class JsonLines(logging.Formatter):
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": getattr(record, "event", None) or _module_event(record.name),
+            "event": getattr(record, "event", None) or record.name.removeprefix(f"{ROOT}."),  # else the module's name
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -121,11 +121,6 @@ class JsonLines(logging.Formatter):
         except Exception:  # what is logged may have a `__str__` that raises
             plain = {name: value for name, value in line.items() if isinstance(value, str)}
             return json.dumps(plain, ensure_ascii=True)
-
-
-def _module_event(logger: str) -> str:
-    """Return the name of an event that has none of its own: the module's, below the package."""
-    return logger.removeprefix(f"{ROOT}.")
 
 
 def configure_logging(form: LogFormat = "text", *, verbose: bool = False) -> None:

@@ -55,7 +55,12 @@ class Integrity:
         async for name, collection in self._collections(found):
             async for page in find_pages(collection, Query()):
                 found.degraded = found.degraded or page.degraded
-                found += [_as_unreadable(name, problem) for problem in page.corrupt]
+                found += [
+                    UnreadableRecord(name, problem.key, problem.reason)
+                    if isinstance(problem, CorruptRecord)
+                    else UnreadableRecord(name, "", str(problem))
+                    for problem in page.corrupt
+                ]
                 found += [
                     UnreadableRecord(name, copy.key, "its checksum differs from what was written")
                     for copy in page.items
@@ -83,9 +88,3 @@ class Integrity:
                     yield f"archived tasks {each.name}", places.tasks(each.name)
         if detached := [each.name for each in partitions if each.state is PartitionState.DETACHED]:
             found.degraded = found.degraded or f"detached partitions were not read: {', '.join(detached)}"
-
-
-def _as_unreadable(kind: str, problem: Exception) -> UnreadableRecord:
-    if isinstance(problem, CorruptRecord):
-        return UnreadableRecord(kind, problem.key, problem.reason)
-    return UnreadableRecord(kind, "", str(problem))

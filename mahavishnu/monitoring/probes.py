@@ -92,7 +92,7 @@ class ProbeServer:
                 async with asyncio.timeout(_SECONDS):
                     head = await reader.readuntil(b"\r\n\r\n")
                 answer = await self._answer(head)
-                writer.write(_written(answer, with_body=not head.startswith(b"HEAD ")))
+                writer.write(_encode(answer, with_body=not head.startswith(b"HEAD ")))
                 async with asyncio.timeout(_SECONDS):
                     await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
@@ -108,7 +108,8 @@ class ProbeServer:
         headers = {
             name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
         }
-        if is_loopback(self.host) and not is_loopback(_host_of(headers.get("host", ""))):
+        host = headers.get("host", "")
+        if is_loopback(self.host) and not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
             return Answer.of({"status": "refused: ask for this machine by its loopback name"}, 403)
         if method not in ("GET", "HEAD"):
             return Answer.of({"status": "only GET and HEAD are answered"}, 405)
@@ -121,11 +122,7 @@ class ProbeServer:
             return Answer.of({"status": "this could not be told; the log says why"}, 500)
 
 
-def _host_of(header: str) -> str:
-    return header if header.endswith("]") else header.rpartition(":")[0] or header
-
-
-def _written(answer: Answer, *, with_body: bool) -> bytes:
+def _encode(answer: Answer, *, with_body: bool) -> bytes:
     head = (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
         f"Content-Type: {answer.content_type}\r\n"

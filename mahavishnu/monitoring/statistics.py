@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.numbers import _UNFIT, count_letters, statistics
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter_parts import (
     NO_ADAPTER,
     DeadLetterStatus,
     RequeueOutcome,
 )
 from mahavishnu.model.query import Condition, Is, Not, Query
-from mahavishnu.monitoring.health import store_health
-from mahavishnu.stores.base import Buckets, Collection, Histogram
+from mahavishnu.stores.base import Buckets, Collection, Health, Histogram
 from mahavishnu.workers.rules import what_fits, what_is_missing
 
 if TYPE_CHECKING:
@@ -31,15 +30,6 @@ FULL_PERCENT = 80
 MANY_EXHAUSTED = 100
 _MOST_ADAPTERS = 5  # that are named, each in a line
 LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
-
-
-def _circuits(context: QueueContext) -> dict[str, Any]:
-    """Return the circuits of this process, of adapters that the reader sees."""
-    seen = context.scope.adapters if context.scope else None
-    report = context.breakers.report(context.clock.monotonic())
-    if context.scope is None:
-        return dict(report)
-    return {adapter: circuit for adapter, circuit in report.items() if adapter in (seen or ())}
 
 
 async def queue_statistics(
@@ -74,6 +64,33 @@ async def queue_statistics(
         "degraded": tally.degraded,
         **lacking,
     }
+
+
+def _circuits(context: QueueContext) -> dict[str, Any]:
+    """Return the circuits of this process, of adapters that the reader sees."""
+    report, scope = context.breakers.report(context.clock.monotonic()), context.scope
+    return {name: each for name, each in report.items() if scope is None or name in (scope.adapters or ())}
+
+
+async def store_health(context: QueueContext) -> Health:
+    """Return the store's health: degraded also while failures of this namespace are outside of it. Never raises."""
+    try:
+        await context.open()
+    except StoreError as problem:
+        health = Health("down", str(problem))
+    else:
+        health = await context.store.health()
+    waiting, files = context.waiting, context.waiting.files
+    places = (
+        (len(waiting.own_in_memory()), "in this process's memory only, because the store could not take them"),
+        (len(waiting.own_files()), "in files beside the store, because the store could not take them"),
+        (len(files.unreadable()), f"in files in {files.folder} that cannot be read: look there"),
+    )
+    problems = [f"{count} failures are {where}" for count, where in places if count]
+    if not problems:
+        return health
+    status = "degraded" if health.status == "ok" else health.status
+    return replace(health, status=status, detail="; ".join(filter(None, [*problems, health.detail])))
 
 
 def warnings(stats: Mapping[str, Any]) -> list[str]:

@@ -9,10 +9,7 @@ from mahavishnu.model.query_text import BY_NAME, NAME, NAMES, VALUE, WORD, Query
 from mahavishnu.search.spelling import quote_value
 
 _BETWEEN = " \t\r\n()-"
-_TIMES = {
-    "age": ("15m", "1h", "1d", "1w"),
-    "due": ("now", "1h", "1d"),
-}
+_TIMES = {"age": ("15m", "1h", "1d", "1w"), "due": ("now", "1h", "1d")}
 _LATELY = ("now-1h", "now-1d", "now-7d")
 
 

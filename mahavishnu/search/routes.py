@@ -104,19 +104,12 @@ async def save(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Save a view in the place of any other with the name; with If-Match only if that is as you read it."""
-    base = None
-    if if_match is not None:
-        base = await dlq.service(Views).get(decode_id(name))
-        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
-            return refusal
+    base = None if if_match is None else await dlq.service(Views).get(decode_id(name))
+    if base is not None and (refusal := refuse_if_changed(if_match or "", base.version, f"view {base.name!r}")):
+        return refusal
+    by, new = acting_name(actor, body.by), if_none_match == "*"
     view = await dlq.service(Views).save(
-        decode_id(name),
-        body.text,
-        by=acting_name(actor, body.by),
-        sort=body.sort,
-        place=body.place,
-        base=base,
-        new=if_none_match == "*",
+        decode_id(name), body.text, by=by, sort=body.sort, place=body.place, base=base, new=new
     )
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
@@ -126,10 +119,8 @@ async def delete(
     dlq: Queue, actor: Operator, name: str, body: ViewDelete | None = None, if_match: IfMatch = None
 ) -> Response:
     """Delete a view and return what it was."""
-    base = None
-    if if_match is not None:
-        base = await dlq.service(Views).get(decode_id(name))
-        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
-            return refusal
+    base = None if if_match is None else await dlq.service(Views).get(decode_id(name))
+    if base is not None and (refusal := refuse_if_changed(if_match or "", base.version, f"view {base.name!r}")):
+        return refusal
     by = acting_name(actor, body.by if body else None)
     return json_response((await dlq.service(Views).delete(decode_id(name), by=by, base=base)).to_dict())

@@ -77,14 +77,9 @@ def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> 
 
 def require_view_name(name: Any) -> str:
     """Return the name, if a view can have it. Raises InvalidInput."""
-    if (
-        not isinstance(name, str)
-        or not 0 < len(name) <= LONGEST_VIEW_NAME
-        or not name.isprintable()
-        or name.strip() != name
-    ):
-        raise InvalidInput(
-            f"a view has a name of 1 to {LONGEST_VIEW_NAME} printable characters without blanks around it, "
-            f"not {name!r:.120}"
-        )
-    return name
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_VIEW_NAME and name.isprintable() and name.strip() == name:
+        return name
+    raise InvalidInput(
+        f"a view has a name of 1 to {LONGEST_VIEW_NAME} printable characters without blanks around it, "
+        f"not {name!r:.120}"
+    )

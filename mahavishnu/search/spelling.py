@@ -75,7 +75,9 @@ def _spell_is(field: str, values: Sequence[Any]) -> str:
         pairs = [str(value).partition("=")[::2] for value in values]
         if len({path for path, _ in pairs}) == 1 and pairs[0][0]:
             return f"task{_path(pairs[0][0])}:{','.join(quote_value(text) for _, text in pairs)}"
-        return f"({' or '.join(_spell_is(field, (value,)) for value in values)})" if len(values) > 1 else _no_path()
+        if len(values) == 1:
+            raise InvalidQuery("no text says that a task has a value without a place")
+        return f"({' or '.join(_spell_is(field, (value,)) for value in values)})"
     if field == "adapter":
         return f"adapter:{','.join(quote_value(str(value) or NO_ADAPTER) for value in values)}"
     name = _name(field)
@@ -123,10 +125,6 @@ def _optional(field: str) -> str:
     if (name := _name(field).name) not in OPTIONAL:
         raise InvalidQuery(f"no text asks whether there is any {name}")
     return name
-
-
-def _no_path() -> str:
-    raise InvalidQuery("no text says that a task has a value without a place")
 
 
 def _unsayable(condition: Condition) -> InvalidQuery:

@@ -61,19 +61,11 @@ def show_settings(
             raise NotFound.among("setting", key, known)
     chosen = [setting for setting in found if not keys or setting.key in keys]
     if json:
-        print_json(
-            {
-                "file": settings.read_from.label if settings.read_from else None,
-                "settings": [asdict(setting) for setting in chosen],
-            }
-        )
+        file = settings.read_from.label if settings.read_from else None
+        print_json({"file": file, "settings": [asdict(setting) for setting in chosen]})
         return
-    print_table(
-        ("key", "value", "from"),
-        ((each.key, each.value, each.origin) for each in chosen),
-        empty="no settings",
-        texts=("value", "from"),
-    )
+    rows = ((each.key, each.value, each.origin) for each in chosen)
+    print_table(("key", "value", "from"), rows, empty="no settings", texts=("value", "from"))
 
 
 def check_settings(context: typer.Context, json: AsJson = False) -> None:
@@ -85,14 +77,8 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
         report = replace(report, problems=(*report.problems, *_refusals(report.settings)))
     file = report.settings.read_from if report.settings else None
     if json:
-        print_json(
-            {
-                "ok": report.ok,
-                "file": file.label if file else None,
-                "problems": list(report.problems),
-                "warnings": list(report.warnings),
-            }
-        )
+        found = {"problems": list(report.problems), "warnings": list(report.warnings)}
+        print_json({"ok": report.ok, "file": file.label if file else None, **found})
     else:
         for problem in report.problems:
             print_line(f"problem  {problem}")
@@ -150,7 +136,13 @@ def check_plugins(
     if not report:
         raise NotFound.among("plugin", name or "", _names(chain))
     faults = _faults(chain)
-    found = [{**_record(info), "fault": faults.get(info.name) or _inactive_reason(info)} for info in report]
+    found = [
+        {
+            **_record(info),
+            "fault": faults.get(info.name) or (info.why if info.state in ("broken", "quarantined") else ""),
+        }
+        for info in report
+    ]
     ok = not any(each["fault"] for each in found)
     if json:
         print_json({"ok": ok, "plugins": found})
@@ -208,24 +200,14 @@ def _chain(context: typer.Context) -> Chain:
 
 
 def _record(info: PluginInfo) -> dict[str, Any]:
-    return {
-        "name": info.name,
-        "state": info.state.value,
-        "hooks": list(info.hooks),
-        "version": info.version,
-        "origin": info.origin,
-        "why": info.why,
-    }
+    shown = {"name": info.name, "state": info.state.value, "hooks": list(info.hooks)}
+    return {**shown, "version": info.version, "origin": info.origin, "why": info.why}
 
 
 def _faults(chain: Chain) -> dict[str, str]:
     """Return the faults in the answers of the plugins that are asked."""
     said = [each for probe in PROBES for each in chain.explain(probe).trail]
     return {each.plugin: each.outcome for each in reversed(said) if each.fault}
-
-
-def _inactive_reason(info: PluginInfo) -> str:
-    return info.why if info.state in ("broken", "quarantined") else ""
 
 
 def _names(chain: Chain) -> list[str]:
@@ -262,15 +244,10 @@ def classify(
     explanation = chain_from(settings).explain(subject, Context(adapter=adapter))
     verdict = explanation.verdict
     policy, budget = _consequence(verdict, settings)
+    shown = ("plugin", "outcome", "counts", "fault")
     trail = [
-        {
-            "plugin": answer.plugin,
-            "outcome": answer.outcome,
-            "counts": answer.counts,
-            "fault": answer.fault,
-            "seconds": round(answer.seconds, 6),
-        }
-        for answer in explanation.trail
+        {**{name: getattr(each, name) for name in shown}, "seconds": round(each.seconds, 6)}
+        for each in explanation.trail
     ]
     if json:
         print_json(
@@ -298,7 +275,8 @@ def classify(
     print_block(fields)
     if explain:
         print_line("")
-        rows = ((_mark(each), each["plugin"], each["outcome"]) for each in trail)
+        marks = ("*" if each["counts"] else "!" if each["fault"] else " " for each in trail)
+        rows = ((mark, each["plugin"], each["outcome"]) for mark, each in zip(marks, trail, strict=True))
         print_table(("", "asked", "said"), rows, empty="nobody was asked")
 
 
@@ -353,7 +331,3 @@ def _retry_text(policy: str, budget: int, retry_in: timedelta | None) -> str:
         return "never"
     first = f", first in {retry_in.total_seconds():g} s" if retry_in is not None else ""
     return f"{policy}, at most {budget} {'time' if budget == 1 else 'times'}{first}"
-
-
-def _mark(said: dict[str, Any]) -> str:
-    return "*" if said["counts"] else "!" if said["fault"] else " "

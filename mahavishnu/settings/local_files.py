@@ -26,7 +26,8 @@ def other_local_files(settings: MahavishnuSettings) -> dict[Path, int]:
         found = sorted(state_directory().glob("local-*.db"))
     except (OSError, ValueError):  # there is no such directory, or no home for one
         return {}
-    own = {sqlite_path(url).resolve() for url in (settings.dlq_store_url, settings.dlq_local_url) if _is_file(url)}
+    urls = (settings.dlq_store_url, settings.dlq_local_url)
+    own = {sqlite_path(url).resolve() for url in urls if url.startswith("sqlite:")}
     counts = {path: count_letters(path) for path in found if path.resolve() not in own}
     return {path: count for path, count in counts.items() if count}
 
@@ -42,10 +43,6 @@ def describe_file(path: Path, count: int) -> str:
         f"{letters} in {path}, the local store of other settings: mahavishnu dlq drain {path} brings {them} home, "
         "if no other program does"
     )
-
-
-def _is_file(url: str) -> bool:
-    return url.startswith("sqlite:")
 
 
 def count_letters(path: Path) -> int:

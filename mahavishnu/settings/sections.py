@@ -157,10 +157,9 @@ class EncryptionSettings(Section):
         from mahavishnu.values.encryption import encryption_of  # with a library that only this needs
 
         if self.fields or self.keys:
+            keys = {name: key.get_secret_value() for name, key in self.keys.items()}
             try:
-                encryption_of(
-                    self.fields, {name: key.get_secret_value() for name, key in self.keys.items()}, self.active
-                )
+                encryption_of(self.fields, keys, self.active)
             except InvalidInput as problem:
                 raise ValueError(str(problem)) from None
         return self

@@ -14,14 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.events.rules import EventRules
@@ -349,7 +342,7 @@ class MahavishnuSettings(Section):
     @field_validator("dlq_store_url", mode="before")
     @classmethod
     def _store_url(cls, value: Any) -> Any:
-        return default_store_url() if value in (None, "") else _checked("dlq_store_url", value)
+        return default_store_url() if value in (None, "") else _require_url("dlq_store_url", value)
 
     @field_validator("dlq_local_url", mode="before")
     @classmethod
@@ -359,7 +352,7 @@ class MahavishnuSettings(Section):
             return default_local_url(store_url)
         if value == store_url:
             raise ValueError("dlq_local_url must be another store than dlq_store_url, or none")
-        return value if value == NO_STORE else _checked("dlq_local_url", value)
+        return value if value == NO_STORE else _require_url("dlq_local_url", value)
 
     @field_validator("dlq_store_user", "dlq_store_password", "plugin_directory", mode="before")
     @classmethod
@@ -373,7 +366,7 @@ class MahavishnuSettings(Section):
         return type(value)(os.path.expanduser(value)) if isinstance(value, str | Path) else value  # noqa: PTH111
 
 
-def _checked(key: str, url: Any) -> Any:
+def _require_url(key: str, url: Any) -> Any:
     if isinstance(url, str):
         from mahavishnu.stores.urls import check_url  # what only reads defaults does not wait for the stores
 

@@ -20,6 +20,7 @@ from mahavishnu.classify.verdict import STALE, Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
@@ -49,7 +50,7 @@ from mahavishnu.tasks.letters import (
     tasks_of,
 )
 from mahavishnu.tasks.rules import ReasonRules
-from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_labels, stale_snapshot
+from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_snapshot
 from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
 from mahavishnu.values.payload import LetterRequest
 
@@ -365,9 +366,9 @@ def make_stale_letter(
 
     Raises InvalidInput for a letter that cannot be.
     """
-    snapshot = stale_snapshot(task, detail)
+    snapshot, labels = stale_snapshot(task, detail), {"detection_time": instant_text(at), "detector": DETECTOR}
     may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
-    request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
+    request = request_for(task, state, reason, labels, snapshot, may_be_retried=not may_run)
     message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
     failure = failure_of(message, at=at, category=_HUNG.category)
     assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))

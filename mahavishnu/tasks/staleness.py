@@ -110,7 +110,8 @@ class _Look:
         stale = judge(task, self.rules, now, self.pauses)
         if stale is None or self.worked is not False or task.state in ACTIVE:
             return stale
-        return replace(stale, reason=DlqReason.WORKER_UNAVAILABLE) if stale.is_unexplained else stale
+        is_explained = stale.reason is not DlqReason.STALENESS_TIMEOUT
+        return stale if is_explained else replace(stale, reason=DlqReason.WORKER_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +326,7 @@ class StaleMoves:
     def plan(self, each: StaleTask, rules: StalenessRules) -> StalenessPlan:
         """Return what is to be done with the task."""
         plan = plan_for(rules, each.task.template)
-        return plan if self._context.rules(ReasonRules).keeps(each.stale.reason) else plan.without_letter()
+        return plan if self._context.rules(ReasonRules).keeps(each.stale.reason) else replace(plan, to_letter=False)
 
     async def move(self, found: Sequence[StaleTask], rules: StalenessRules, decide: Judge) -> dict[str, StaleRow]:
         """Move these tasks, or copy them into letters; `decide` judges each again when it is written."""

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any, TypedDict
 
 from mahavishnu.classify.verdict import STALE
-from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import DlqReason, Version
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
@@ -200,11 +199,6 @@ class Staleness:
         return max(self.late, self.over_age)
 
     @property
-    def is_unexplained(self) -> bool:
-        """True if nothing but the time is known against it."""
-        return self.reason is DlqReason.STALENESS_TIMEOUT
-
-    @property
     def by_lifetime(self) -> bool:
         """True if it is only too old, and not too long in its state."""
         return self.in_state <= self.threshold_minutes * MINUTE
@@ -221,10 +215,6 @@ class StalenessPlan:
     def review(self) -> bool:
         """True if the task stays where it is, for a person."""
         return not self.to_letter and not self.to_error
-
-    def without_letter(self) -> StalenessPlan:
-        """Return the same plan without a letter."""
-        return StalenessPlan(False, self.to_error)
 
 
 # --- limits
@@ -317,12 +307,8 @@ def judge(
     over_age = age - lifetime * MINUTE * share
     if max(late, over_age) <= timedelta():
         return None
-    return Staleness(in_state, threshold, age, lifetime, late, over_age, reason_of(task))
-
-
-def reason_of(task: TaskRecord) -> DlqReason:
-    """Return why the task hangs, where the task alone shows that."""
-    return DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
+    reason = DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
+    return Staleness(in_state, threshold, age, lifetime, late, over_age, reason)
 
 
 def pauses_after(
@@ -390,11 +376,6 @@ def stale_snapshot(task: TaskRecord, detail: Mapping[str, Any]) -> dict[str, Any
         "task_name": task.name,
         **{name: detail[name] for name in ("time_in_state_minutes", "threshold_minutes") if name in detail},
     }
-
-
-def stale_labels(at: datetime) -> dict[str, Any]:
-    """Return the metadata about the detection, for a stale task's letter."""
-    return {"detection_time": instant_text(at), "detector": DETECTOR}
 
 
 def describe_stale(task: TaskRecord, stale: Staleness) -> str:
