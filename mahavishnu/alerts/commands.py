@@ -22,7 +22,14 @@ async def list_alerts(
     if json:
         return found
     rows = [
-        (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _told(each), each["title"])
+        (
+            each["name"],
+            each["phase"],
+            ", ".join(each["reasons"]),
+            when(each["since"]),
+            _channels(each),
+            each["title"],
+        )
         for each in found
     ]
     columns = ("alert", "state", "why", "since", "told to", "title")
@@ -68,7 +75,7 @@ async def test(
     return ExitCode.FAILED if any(each["problem"] for each in answers) else ExitCode.DONE
 
 
-def _told(alert: dict[str, Any]) -> str:
+def _channels(alert: dict[str, Any]) -> str:
     """Return the channels with their problems."""
     return "; ".join(
         each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"

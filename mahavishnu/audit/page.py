@@ -48,26 +48,26 @@ class AuditView:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self._given)
+        return bool(self._filters)
 
     @property
     def next(self) -> str:
         """The link to the next page."""
-        return f"audit?{urlencode({**self._given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+        return f"audit?{urlencode({**self._filters, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
 
     @property
     def command(self) -> str:
         """The same list on the command line."""
-        options = {f"--{name}": value for name, value in self._given.items()}
+        options = {f"--{name}": value for name, value in self._filters.items()}
         return shlex.join(["mahavishnu", "audit", "list", *chain(*options.items())])
 
     @property
     def query(self) -> str:
         """The same list in the API."""
-        return urlencode(self._given)
+        return urlencode(self._filters)
 
     @property
-    def _given(self) -> dict[str, str]:
+    def _filters(self) -> dict[str, str]:
         names = ("actor", "action", "subject", "outcome", "since", "until")
         return {name: value for name in names if (value := getattr(self.params, name).strip())}
 

@@ -105,7 +105,7 @@ class EventLog:
         lost = [event.key for event, result in zip(numbered, results, strict=True) if result is None]
         there = dict(zip(lost, await self.events.get(lost) if lost else (), strict=True))
         # A number that was free because its event is removed is one that readers have passed. It is noted before that.
-        removed = await self._removed()
+        removed = await self._last_removed()
         left: list[_Appended] = []
         passed: list[DomainEvent] = []
         for each, event, result in zip(batch, numbered, results, strict=True):
@@ -131,7 +131,7 @@ class EventLog:
     async def _find_last(self) -> int:
         """Return the highest taken number. A search may miss the latest ones of others, but reads by key do not."""
         page = await self.events.find(Query((), (Sort("number", descending=True),), 1))
-        last = max(await self._removed(), *(event.number for event in page.items), 0)
+        last = max(await self._last_removed(), *(event.number for event in page.items), 0)
         while True:
             keys = [event_key(self._context.namespace, last + place) for place in range(1, _STRIDE + 1)]
             found = [place for place, each in enumerate(await self.events.get(keys), 1) if each is not None]
@@ -149,7 +149,7 @@ class EventLog:
             raise InvalidInput(f"1 to {MOST_READ} events are read at once, not {limit!r:.80}")
         require_namespace(self._context.namespace)
         await self._context.open()
-        last = max(after, await self._removed())
+        last = max(after, await self._last_removed())
         page = await self.events.find(Query((Between("number", at_least=last + 1),), _BY_NUMBER, limit))
         found: list[DomainEvent] = []
         has_more = page.next is not None
@@ -178,7 +178,7 @@ class EventLog:
             for number, given in zip(numbers, await self.events.get(keys), strict=True):
                 result: Result[DomainEvent] = given
                 if result is None:
-                    if number <= await self._removed():  # old ones were removed meanwhile
+                    if number <= await self._last_removed():  # old ones were removed meanwhile
                         last = number
                         continue
                     if self._clock.now() - following.created_at < timedelta(seconds=HOLE_SECONDS):
@@ -216,7 +216,7 @@ class EventLog:
         if type(number) is not int or number < 0:
             raise InvalidInput(f"events are acknowledged up to a number from 0, not {number!r:.80}")
         await self._context.open()
-        if number > await self._removed():
+        if number > await self._last_removed():
             (there,) = await self.events.get([event_key(self._context.namespace, number)])
             if there is None:
                 raise InvalidInput(f"there is no event {number} that {consumer!r} could acknowledge")
@@ -226,7 +226,7 @@ class EventLog:
         """Move the position of a consumer here, unless it is further; `changes` are of other fields."""
         now, key = self._clock.now(), position_key(self._context.namespace, consumer)
 
-        def moved(current: EventPosition | None) -> EventPosition | None:
+        def advance(current: EventPosition | None) -> EventPosition | None:
             if current is None:
                 current = EventPosition(key, self._context.namespace, consumer, 0, now)
             elif number <= current.number and not changes:
@@ -234,7 +234,7 @@ class EventLog:
             values: dict[str, object] = {"at": now, **changes, "number": max(number, current.number)}
             return replace(current, **values)  # type: ignore[arg-type]
 
-        before, after = await write_with_retry(self.positions, key, moved, what="the position of consumer")
+        before, after = await write_with_retry(self.positions, key, advance, what="the position of consumer")
         return after or before or EventPosition(key, self._context.namespace, consumer, number, now)
 
     async def note(self, prefix: str, at: datetime) -> None:
@@ -257,7 +257,7 @@ class EventLog:
         there = await self.position(require_consumer(consumer))
         return there is not None and (await self.positions.remove([there]))[0] is True
 
-    async def _removed(self) -> int:
+    async def _last_removed(self) -> int:
         there = await get_one(self.positions, position_key(self._context.namespace, REMOVED))
         return 0 if there is None else there.number
 

@@ -95,7 +95,10 @@ def complete_name(written: str) -> tuple[Suggestion, ...]:
     others = [
         name for name in NAMES if name not in starting and any(given in each for each in (name.name, *name.other_names))
     ]
-    return tuple(Suggestion(_beginning(name), name.about) for name in (*starting, *others))
+    return tuple(
+        Suggestion(f"{name.name}{'.' if name.shape == 'path' else name.operators[0]}", name.about)
+        for name in (*starting, *others)
+    )
 
 
 def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, int]] = ()) -> tuple[Suggestion, ...]:
@@ -110,7 +113,3 @@ def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, i
     starting = [value for value in known if value.lower().startswith(given)]
     others = [value for value in known if value not in starting and given in value.lower()]
     return tuple(Suggestion(quote_value(value), "", numbers.get(value)) for value in (*starting, *others))
-
-
-def _beginning(name: QueryName) -> str:
-    return f"{name.name}." if name.shape == "path" else f"{name.name}{name.operators[0]}"

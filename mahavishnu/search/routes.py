@@ -107,10 +107,9 @@ async def save(
     base = None if if_match is None else await dlq.service(Views).get(decode_id(name))
     if base is not None and (refusal := refuse_if_changed(if_match or "", base.version, f"view {base.name!r}")):
         return refusal
-    by, new = acting_name(actor, body.by), if_none_match == "*"
-    view = await dlq.service(Views).save(
-        decode_id(name), body.text, by=by, sort=body.sort, place=body.place, base=base, new=new
-    )
+    by, new, place = acting_name(actor, body.by), if_none_match == "*", body.place
+    views = dlq.service(Views)
+    view = await views.save(decode_id(name), body.text, by=by, sort=body.sort, place=place, base=base, new=new)
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 

@@ -135,7 +135,8 @@ def check_plugins(
     report = [info for info in chain.plugins.report() if name in (None, info.name)]
     if not report:
         raise NotFound.among("plugin", name or "", _names(chain))
-    faults = _faults(chain)
+    said = [each for probe in PROBES for each in chain.explain(probe).trail]
+    faults = {each.plugin: each.outcome for each in reversed(said) if each.fault}
     found = [
         {
             **_record(info),
@@ -202,12 +203,6 @@ def _chain(context: typer.Context) -> Chain:
 def _record(info: PluginInfo) -> dict[str, Any]:
     shown = {"name": info.name, "state": info.state.value, "hooks": list(info.hooks)}
     return {**shown, "version": info.version, "origin": info.origin, "why": info.why}
-
-
-def _faults(chain: Chain) -> dict[str, str]:
-    """Return the faults in the answers of the plugins that are asked."""
-    said = [each for probe in PROBES for each in chain.explain(probe).trail]
-    return {each.plugin: each.outcome for each in reversed(said) if each.fault}
 
 
 def _names(chain: Chain) -> list[str]:

@@ -100,7 +100,7 @@ class HandOver:
                 raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
             self._context.letter_factory.json_of(dict(details), "details")
         if not still(task):
-            raise _gone_on(task)
+            raise _refuse_late(task)
         known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
             return HandedOver(known, False)
@@ -126,7 +126,7 @@ class HandOver:
 
         def fail(current: TaskRecord) -> TaskRecord:
             if not still(current):
-                raise _gone_on(current)
+                raise _refuse_late(current)
             now, owner = self._context.clock.now(), self._context.owner
             return task_moves.hand_over(
                 current,
@@ -245,14 +245,20 @@ class HandOver:
     async def finish(self) -> int:
         """Finish every hand-over that is half done, and return how many. Each worker does this from time to time."""
         await self._context.open()
-        return await self._finish_letters() + await self._finish_requeues() + await self._finish_open_letters()
-
-    async def _finish_letters(self) -> int:
-        """Make the missing letters of tasks that were moved to `error`."""
-        where = (Is("state", (TaskState.ERROR,)), self._half_done("state_entered_at"))
-        return await self._finish_each(self._lifecycle.tasks, where, self._finish_letter)
+        failed = (Is("state", (TaskState.ERROR,)), self._half_done("state_entered_at"))
+        requeued = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
+        is_open = (
+            Is("resolution_status", (ResolutionStatus.PENDING,)),
+            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
+            Not(Missing("original_state")),
+            self._half_done("updated_at"),
+        )
+        done = await self._finish_each(self._lifecycle.tasks, failed, self._finish_letter)
+        done += await self._finish_each(self._context.letters, requeued, self._finish_requeue)
+        return done + await self._finish_each(self._context.letters, is_open, self._finish_open_letter)
 
     async def _finish_letter(self, task: TaskRecord) -> int:
+        """Make the missing letter of a task that was moved to `error`."""
         last = last_move(task)
         detail = last.metadata.value if last is not None and last.metadata is not None else {}
         if last is None or last.to_state != TaskState.ERROR or MARK not in detail:
@@ -262,30 +268,17 @@ class HandOver:
         await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
         return 1
 
-    async def _finish_requeues(self) -> int:
-        """Requeue the tasks in `error` whose letters were requeued."""
-        where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
-        return await self._finish_each(self._context.letters, where, self._finish_requeue)
-
     async def _finish_requeue(self, letter: DeadLetter) -> int:
+        """Requeue the task in `error` whose letter was requeued."""
         before = self._lifecycle.moved
         await self.follow(letter)
         return self._lifecycle.moved - before
 
-    async def _finish_open_letters(self) -> int:
-        """Fail tasks that seem to run but whose letter waits: their process died in between.
-
-        Also close the letters of completed tasks that no worker has run yet.
-        """
-        where = (
-            Is("resolution_status", (ResolutionStatus.PENDING,)),
-            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
-            Not(Missing("original_state")),
-            self._half_done("updated_at"),
-        )
-        return await self._finish_each(self._context.letters, where, self._finish_open_letter)
-
     async def _finish_open_letter(self, found: DeadLetter) -> int:
+        """Fail a task that seems to run but whose letter waits: its process died in between.
+
+        Also close the letter of a completed task that no worker has run yet.
+        """
         done = 0
         task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
         if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
@@ -390,7 +383,7 @@ def original_state(task: TaskRecord) -> str:
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
 
 
-def _gone_on(task: TaskRecord) -> IllegalMove:
+def _refuse_late(task: TaskRecord) -> IllegalMove:
     return IllegalMove(task.task_id, "hand over", task.state, "it has gone on meanwhile", what="task")
 
 

@@ -85,10 +85,10 @@ def task_json(task: TaskRecord, moves: Sequence[OldTransition], payloads: bool =
         }
         for each in moves
     ]
-    return {**_shown(task, payloads), "transitions": listed}
+    return {**_public_json(task, payloads), "transitions": listed}
 
 
-def _shown(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
+def _public_json(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
     document: dict[str, Any] = to_json(task)
     if not payloads:  # for who may not see what was to be done and what came of it
         document["context"] = None
@@ -107,7 +107,7 @@ async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Ann
     )
     if page.items:
         await context.note_read("read", "tasks", count=len(page.items))
-    shown = [_shown(task, dlq.context.sees_payloads) for task in page.items]
+    shown = [_public_json(task, dlq.context.sees_payloads) for task in page.items]
     return json_response(shown, 200, page_headers(request, page))
 
 

@@ -145,7 +145,7 @@ class TaskRun:
 
     async def complete_step(self, name: str, form: ResultForm, result: Any) -> None:
         """Complete a step and keep its result, also if the run is cancelled meanwhile."""
-        payload, types, why_lost = self._kept(form, result)
+        payload, types, why_lost = self._write_result(form, result)
         if why_lost is not None:
             log.warning("what step %r returned cannot be kept, so that a retry runs it again: %s", name, why_lost)
         now = self._clock.now()
@@ -157,7 +157,7 @@ class TaskRun:
         fail = partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error))
         await finish(self._write(fail))
 
-    def _kept(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
+    def _write_result(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
             written = form.write(result)
         except Exception as problem:  # code of the user's types

@@ -225,7 +225,7 @@ class Lifecycle:
         """
         await self._context.open()
 
-        async def changed(before: TaskRecord | None) -> TaskRecord | None:
+        async def move_stored(before: TaskRecord | None) -> TaskRecord | None:
             if (after := move(self._require(task_id, before))) is before:
                 return None
             after, old = old_transitions(after)
@@ -234,7 +234,7 @@ class Lifecycle:
                     raise failed
             return after
 
-        before, after = await write_with_retry(self.tasks, task_id, changed, what="task", known=known)
+        before, after = await write_with_retry(self.tasks, task_id, move_stored, what="task", known=known)
         self.moved += after is not None
         if after is not None and (tell := self._context.on_task_written) is not None:
             tell(before.transition_count if before else 0, after)

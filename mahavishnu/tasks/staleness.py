@@ -206,21 +206,17 @@ class StaleTasks:
             each = StaleTask(known.task, look.judge(now, known.task) or known.stale)
             if has_its_letter(each.task, letter):
                 row = each.row(StalenessOutcome.ALREADY_IN_DLQ)
-            elif not self._may_live(each.task) and not self._is_told(each, look.rules):
-                found.append(each)
-                continue
-            elif dry_run:
-                told = self._is_left_alone(each, look.rules)
-                flag, move = StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW, StalenessOutcome.WOULD_TRANSITION
-                row = each.row(flag if told else move)
             else:
-                continue
+                is_left_alone = self._is_left_alone(each, look.rules)
+                if not self._may_live(each.task) and not (is_left_alone and each.task.attention == FLAGGED):
+                    found.append(each)
+                    continue
+                if not dry_run:
+                    continue
+                flag, move = StalenessOutcome.FLAGGED_FOR_MANUAL_REVIEW, StalenessOutcome.WOULD_TRANSITION
+                row = each.row(flag if is_left_alone else move)
             if len(idle) < _MOST:
                 idle.append((each, row))
-
-    def _is_told(self, each: StaleTask, rules: StalenessRules) -> bool:
-        """Return whether a person was told of it already, and nothing else is to be done."""
-        return each.task.attention == FLAGGED and self._is_left_alone(each, rules)
 
     def _may_live(self, task: TaskRecord) -> bool:
         """Return whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""

@@ -7,8 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
@@ -36,9 +35,7 @@ class ClaimResult:
     """The result of one claim of several letters."""
 
     leased: Sequence[LeasedLetter] = ()
-    recovered: Sequence[
-        DeadLetter
-    ] = ()  # their leases had run out too often: they were not taken, but settled as failed
+    recovered: Sequence[DeadLetter] = ()  # settled as failed, not taken: their leases had run out too often
     lost: int = 0  # letters that somebody else has taken or changed
 
     @property
@@ -88,7 +85,9 @@ class Claimer:
                 started.add(key)
                 if result.lease is None:
                     recovered.append(result)
-                    self._announce_recovery(result)
+                    self._context.announce(EventName.RECOVERED, result)
+                    if result.status is DeadLetterStatus.EXHAUSTED:
+                        self._context.announce(EventName.EXHAUSTED, result)
                 else:
                     leased.append(self._leases.add(result, claim.token, key, claim.circuit))
             elif result is None:
@@ -135,11 +134,6 @@ class Claimer:
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self._context.limits.concurrency
-
-    def _announce_recovery(self, letter: DeadLetter) -> None:
-        self._context.announce(EventName.RECOVERED, letter)
-        if letter.status is DeadLetterStatus.EXHAUSTED:
-            self._context.announce(EventName.EXHAUSTED, letter)
 
 
 class DueLetters:
@@ -206,7 +200,7 @@ class DueLetters:
             mine = share.partitions[0] if len(share.partitions) > 1 else None
             found += await self._find(self._look(share, now, sort, _AT_ONCE, mine))
         if len(shares) > 1:
-            found.sort(key=partial(_urgency, sort))
+            found.sort(key=lambda letter: (-letter.priority if len(sort) > 1 else 0, letter.due_at))
         others = [(share, partitions) for share in shares for partitions in share.partitions[1:]]
         if not others:
             return found
@@ -247,8 +241,3 @@ class _Look(NamedTuple):
     share: Share
     query: Query
     after: Cursor | None = None
-
-
-def _urgency(sort: tuple[Sort, ...], letter: DeadLetter) -> tuple[Any, ...]:
-    """Return the place of a letter among others that are due."""
-    return (-letter.priority if len(sort) > 1 else 0, letter.due_at)

@@ -247,42 +247,42 @@ class Processing:
         key = self._context.key(task_id, namespace, queue)
         async with self._context.audit.record("retry", f"letter:{key}", by=by, reason=notes, where=namespace) as record:
             if namespace not in (None, self._context.namespace):
-                return _refused(task_id, not_ours(namespace), record)
+                return _refuse(task_id, not_ours(namespace), record)
             return await self._retry(task_id, key, force, record)
 
     async def _retry(self, task_id: str, key: str, force: bool, record: AuditRecord) -> dict[str, Any]:
         token = new_token()
         letter = await get_one(self._letters, key)
         if letter is None:
-            return _refused(task_id, "there is no letter for this task", record)
+            return _refuse(task_id, "there is no letter for this task", record)
         if self.callback is None:
-            return _refused(task_id, NOTHING_RUNS, record)
+            return _refuse(task_id, NOTHING_RUNS, record)
         circuit = circuit_name(letter.adapter)
         wait = None if force else self._context.breakers.acquire(circuit, self._clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {circuit!r}, it is tried again in {wait:.0f} seconds"
-            return _refused(task_id, why, record)
+            return _refuse(task_id, why, record)
         claimed = None
         try:
             claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token, force))
         except (IllegalMove, NoSuchAdapter, NoAdapterNamed) as problem:
-            return _refused(task_id, str(problem), record)
+            return _refuse(task_id, str(problem), record)
         finally:
             if claimed is None:
                 self._context.breakers.release(circuit, token)
         if claimed is None:
-            return _refused(task_id, "there is no letter for this task", record)
+            return _refuse(task_id, "there is no letter for this task", record)
         attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)
         if attempt.unfit is not None:
-            return _refused(task_id, f"nothing was run: {attempt.unfit}", record)
+            return _refuse(task_id, f"nothing was run: {attempt.unfit}", record)
         settled = attempt.settled
         if settled is None:
             why = "the run's lease was lost, as to who closed the case meanwhile, or its outcome could not be recorded"
             record.add(outcome=why)
-            return _refused(task_id, why)
+            return _refuse(task_id, why)
         record.add_change(letter, settled)
         if attempt.assessment is not None:
-            return {**_refused(task_id, attempt.assessment.failure.message), "status": str(settled.status)}
+            return {**_refuse(task_id, attempt.assessment.failure.message), "status": str(settled.status)}
         return {"success": True, "task_id": task_id, "status": str(settled.status), "result": attempt.result}
 
     def configure(
@@ -380,7 +380,7 @@ def _is_positive(seconds: object) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
-def _refused(task_id: str, error: str, record: AuditRecord | None = None) -> dict[str, Any]:
+def _refuse(task_id: str, error: str, record: AuditRecord | None = None) -> dict[str, Any]:
     if record is not None:  # no run took place
         record.refuse(error)
     return {"success": False, "task_id": task_id, "error": error}
