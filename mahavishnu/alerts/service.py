@@ -168,9 +168,7 @@ class Alerts:
             return 0
         if (held := await write_one(self._records, claimed)) is None:  # somebody else was quicker
             return 0
-        channels = make_channels(self._rules, self._clock)
-        problems = await _tell(held, {name: channels[name] for name in owed})
-        self._note_problems(held, problems)
+        problems = await self._tell(held, owed)
         after = self._clock.now()
         with suppress(StoreError):  # told again later, rather than not at all
             await update_with_retry(
@@ -178,13 +176,17 @@ class Alerts:
             )
         return sum(problem is None for problem in problems.values())
 
-    def _note_problems(self, alert: Alert, problems: Mapping[str, str | None]) -> None:
+    async def _tell(self, alert: Alert, names: Sequence[str]) -> dict[str, str | None]:
+        """Tell these channels, count and log their problems, and return them."""
+        channels = make_channels(self._rules, self._clock)
+        problems = await _tell(alert, {name: channels[name] for name in names})
         for channel, problem in problems.items():
             if problem is not None:
                 self._context.counts["alert_notices_failed"] += 1
                 extra = log_event("alert.failed", channel=channel, alert=alert.name)
                 log.warning("%s did not take a notice of alert %s, which is tried again: %s",
                             channel, alert.name, problem, extra=extra)  # fmt: skip
+        return problems
 
     async def _begin_look(self) -> bool:
         """Return whether it is this process that looks now."""
@@ -220,9 +222,7 @@ class Alerts:
         wanted = owed_channels(self._unwritten, self._rules, now)
         if not wanted:
             return 0
-        channels = make_channels(self._rules, self._clock)
-        problems = await _tell(self._unwritten, {name: channels[name] for name in wanted})
-        self._note_problems(self._unwritten, problems)
+        problems = await self._tell(self._unwritten, wanted)
         self._unwritten = note_sent(self._unwritten, self._unwritten, problems, "", self._clock.now())
         return sum(problem is None for problem in problems.values())
 

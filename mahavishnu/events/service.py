@@ -239,12 +239,12 @@ class DomainEvents:
 
     @cached_property
     def outbox(self) -> Outbox:
-        """Finds events that were never stored."""
+        """The outbox, which finds events that were never stored."""
         return Outbox(self._context, self.log, self.sources)
 
     @cached_property
     def delivery(self) -> EventDelivery:
-        """Delivers stored events to other systems."""
+        """The delivery of stored events to other systems."""
         return EventDelivery(self._context, self.log)
 
     async def publish_missed(self) -> int:

@@ -176,7 +176,7 @@ async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """How far somebody is with a first fix. `group` is None when no letter of the cause is open any more."""
+    """The progress of a first fix. `group` is None when no letter of the cause is open any more."""
 
     fix: FirstFix
     group: GroupView | None
@@ -184,11 +184,11 @@ class Guide:
 
     @property
     def halted(self) -> bool:
-        """Whether the change that was tried was not the right one."""
+        """True if the change that was tried was not the right one."""
         return self.run is not None and self.run.state is RunState.HALTED
 
 
 def guide_to(fix: FirstFix, groups: Iterable[GroupView], runs: Sequence[BulkRun]) -> Guide:
-    """How far this fix is, as the open groups and the runs under way tell, of which the newest comes first."""
+    """Return the progress of this fix, from the open groups and the active runs, newest first."""
     group = next((each for each in groups if each.count and fix.cause in (each.title or "")), None)
     return Guide(fix, group, runs[0] if runs and group is not None else None)

@@ -1,4 +1,4 @@
-"""search.records."""
+"""The kind of records of saved views."""
 
 from __future__ import annotations
 

@@ -67,21 +67,21 @@ class Lifecycle:
 
     @cached_property
     def tracking(self) -> Tracking:
-        """Begins tracked runs of workflows."""
+        """The beginning of tracked runs."""
         from mahavishnu.tasks.tracking import Tracking
 
         return Tracking(self._context, self)
 
     @cached_property
     def handover(self) -> HandOver:
-        """Hands tasks over to letters, and back."""
+        """The way of tasks to letters, and back."""
         from mahavishnu.tasks.handover import HandOver
 
         return HandOver(self._context, self)
 
     @cached_property
     def staleness(self) -> StaleTasks:
-        """Finds stale tasks."""
+        """The search for stale tasks."""
         from mahavishnu.tasks.staleness import StaleTasks
 
         return StaleTasks(self._context, self)

@@ -91,12 +91,9 @@ def read_templates(given: Any) -> dict[str, LifecycleLimits]:
     """Return the limits of each template by its name; other keys of a template are ignored. Raises InvalidInput."""
     if not isinstance(given, Mapping):
         raise InvalidInput(f"templates must be a map of templates by their names, not {given!r:.80}")
-    return {str(name): read_limits(str(name), _block_of(str(name), template)) for name, template in given.items()}
-
-
-def _block_of(name: str, template: Any) -> Any:
-    if template is None:
-        return None
-    if not isinstance(template, Mapping):
-        raise InvalidInput(f"template {name!r:.80} must be a map, with a lifecycle block, not {template!r:.80}")
-    return template.get("lifecycle")
+    found: dict[str, LifecycleLimits] = {}
+    for name, template in given.items():
+        if not isinstance(template, Mapping | None):
+            raise InvalidInput(f"template {str(name)!r:.80} must be a map, with a lifecycle block, not {template!r:.80}")
+        found[str(name)] = read_limits(str(name), None if template is None else template.get("lifecycle"))
+    return found
