@@ -22,14 +22,7 @@ async def list_alerts(
     if json:
         return found
     rows = [
-        (
-            each["name"],
-            each["phase"],
-            ", ".join(each["reasons"]),
-            when(each["since"]),
-            _channels(each),
-            each["title"],
-        )
+        (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _channels(each), each["title"])
         for each in found
     ]
     columns = ("alert", "state", "why", "since", "told to", "title")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -153,13 +154,13 @@ class EncryptionRenewal:
     async def _places(self, encryption: Encryption) -> tuple[Mapping[str, _Place], Sequence[str]]:
         """Return the places to look at, ordered so that records only move forward, and the places out of reach."""
         context, store = self._context, self._context.store
-        letter, task = encryption.renew_letter, self._renew_task(encryption)
+        letter, task = encryption.renew_letter, partial(self._renew_task, encryption)
         found = {
             "tasks": _Place(store.collection(TASKS), task),
             "waiting": _Place(store.collection(WAITING), letter),
             "letters": _Place(store.collection(LETTERS), letter),
             "history": _Place(store.collection(HISTORY), letter),
-            "revisions": _Place(context.revisions, _renew_revision(encryption)),
+            "revisions": _Place(context.revisions, partial(_renew_revision, encryption)),
         }
         archive, detached = ArchivePlaces(require_home(context), context.clock), []
         for partition in await archive.every():
@@ -167,9 +168,9 @@ class EncryptionRenewal:
                 detached.append(partition.name)
                 continue
             name = partition.name
-            found[_ARCHIVE + name] = _Place(archive.letters(name), _renew_copy(encryption))
+            found[_ARCHIVE + name] = _Place(archive.letters(name), partial(_renew_copy, encryption))
             if partition.has_tasks:
-                found[_ARCHIVED_TASKS + name] = _Place(archive.tasks(name), _renew_task_copy(encryption))
+                found[_ARCHIVED_TASKS + name] = _Place(archive.tasks(name), partial(_renew_task_copy, encryption))
         outside = len(context.waiting.own_in_memory()) + len(context.waiting.own_files())
         return found, out_of_reach(detached, outside)
 
@@ -240,17 +241,13 @@ class EncryptionRenewal:
             if own is not None and own.partition("@")[0] == namespace
         ]
 
-    def _renew_task(self, encryption: Encryption) -> Change:
-        handover = Lifecycle(self._context).handover
-
-        async def renew(task: TaskRecord) -> TaskRecord:
-            renewed = renew_task(task, encryption.renew)
-            if letter_ids_of(task) != letter_ids_of(renewed):  # an id may be made of the context
-                letter = await handover.find_letter(task)
-                return renewed if letter is None else evolve(renewed, work_id=letter.task_id)
+    async def _renew_task(self, encryption: Encryption, task: TaskRecord) -> TaskRecord:
+        renewed = renew_task(task, encryption.renew)
+        if letter_ids_of(task) == letter_ids_of(renewed):
             return renewed
-
-        return renew
+        # an id may be made of the context
+        letter = await Lifecycle(self._context).handover.find_letter(task)
+        return renewed if letter is None else evolve(renewed, work_id=letter.task_id)
 
 
 async def _renew(change: Change, record: Any) -> Any:
@@ -269,50 +266,36 @@ def _begin(after: str | None, places: Mapping[str, _Place]) -> tuple[str, Cursor
     raise InvalidInput(f"{after!r:.80} is no place where a lot begins: give the `next` of the lot before")
 
 
-def _renew_revision(encryption: Encryption) -> Callable[[Revision], Revision]:
-    def renew(revision: Revision) -> Revision:
-        before = Json.of(revision.payload_types) if revision.payload_types else EMPTY
-        task, types = encryption.renew(revision.task, before)
-        metadata = encryption.renew_untyped(revision.metadata)
-        if task is revision.task and types is before and metadata is revision.metadata:
-            return revision
-        return replace(revision, task=task, payload_types=types.value or None, metadata=metadata)
-
-    return renew
+def _renew_revision(encryption: Encryption, revision: Revision) -> Revision:
+    before = Json.of(revision.payload_types) if revision.payload_types else EMPTY
+    task, types = encryption.renew(revision.task, before)
+    metadata = encryption.renew_untyped(revision.metadata)
+    if task is revision.task and types is before and metadata is revision.metadata:
+        return revision
+    return replace(revision, task=task, payload_types=types.value or None, metadata=metadata)
 
 
-def _renew_copy(encryption: Encryption) -> Callable[[ArchivedLetter], ArchivedLetter]:
-    """Return a function that renews an archived letter. It raises CorruptRecord for a damaged copy."""
-
-    def renew(copy: ArchivedLetter) -> ArchivedLetter:
-        if not copy.is_intact():
-            raise CorruptRecord(copy.key, "its checksum differs from what was written")
-        letter: DeadLetter = copy.read_letter()
-        former, revisions = copy.read_former(), copy.read_revisions()
-        fresh = encryption.renew_letter(letter)
-        formers: list[FormerLetter] = [encryption.renew_letter(each) for each in former]
-        others = [*map(_renew_revision(encryption), revisions)]
-        if fresh is letter and all(a is b for a, b in zip([*former, *revisions], [*formers, *others], strict=True)):
-            return copy
-        text = copy.letter if fresh is letter else LETTERS.document(fresh)
-        olds = tuple(HISTORY.document(each) for each in formers)
-        edits = tuple(REVISIONS.document(each) for each in others)
-        return replace(copy, letter=text, former=olds, revisions=edits, checksum=checksum_of(text, olds, edits))
-
-    return renew
+def _renew_copy(encryption: Encryption, copy: ArchivedLetter) -> ArchivedLetter:
+    """Renew an archived letter. Raises CorruptRecord for a damaged copy."""
+    if not copy.is_intact():
+        raise CorruptRecord(copy.key, "its checksum differs from what was written")
+    letter: DeadLetter = copy.read_letter()
+    former, revisions = copy.read_former(), copy.read_revisions()
+    fresh = encryption.renew_letter(letter)
+    formers: list[FormerLetter] = [encryption.renew_letter(each) for each in former]
+    others = [_renew_revision(encryption, each) for each in revisions]
+    if fresh is letter and all(a is b for a, b in zip([*former, *revisions], [*formers, *others], strict=True)):
+        return copy
+    text = copy.letter if fresh is letter else LETTERS.document(fresh)
+    olds = tuple(HISTORY.document(each) for each in formers)
+    edits = tuple(REVISIONS.document(each) for each in others)
+    return replace(copy, letter=text, former=olds, revisions=edits, checksum=checksum_of(text, olds, edits))
 
 
-def _renew_task_copy(encryption: Encryption) -> Callable[[ArchivedTask], ArchivedTask]:
-    """Return a function that renews an archived lifecycle task, which keeps its letters' ids.
-
-    It raises CorruptRecord for a damaged copy.
-    """
-
-    def renew(copy: ArchivedTask) -> ArchivedTask:
-        task = copy.read_task()
-        if (fresh := renew_task(task, encryption.renew)) is task:
-            return copy
-        text = TASKS.document(fresh)
-        return replace(copy, task=text, checksum=checksum_of(text, copy.transitions))
-
-    return renew
+def _renew_task_copy(encryption: Encryption, copy: ArchivedTask) -> ArchivedTask:
+    """Renew an archived lifecycle task, which keeps its letters' ids. Raises CorruptRecord for a damaged copy."""
+    task = copy.read_task()
+    if (fresh := renew_task(task, encryption.renew)) is task:
+        return copy
+    text = TASKS.document(fresh)
+    return replace(copy, task=text, checksum=checksum_of(text, copy.transitions))

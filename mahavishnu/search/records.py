@@ -7,9 +7,5 @@ from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT
 
 VIEWS = dataclass_kind(
-    SavedView,
-    name="views",
-    index="dlq_views",
-    types={"text": TEXT},
-    indexes=[("namespace", "place", "name")],
+    SavedView, name="views", index="dlq_views", types={"text": TEXT}, indexes=[("namespace", "place", "name")]
 )

@@ -12,7 +12,7 @@ from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.namespaces import named_namespaces
 
-_SAME_NAMES = set("policy namespace queue fingerprint task_id source_id adapter tags repo run text".split())
+_SAME_NAMES = {"policy", "namespace", "queue", "fingerprint", "task_id", "source_id", "adapter", "tags", "repo", "run"}
 
 
 def as_query(
@@ -27,6 +27,7 @@ def as_query(
         metadata[path] = value
     query = queries.letter_query(
         **letter_filter.model_dump(include=_SAME_NAMES),
+        text=letter_filter.text,
         status=_enum_values(letter_filter.status),
         resolution=_enum_values(letter_filter.resolution_status),
         category=_enum_values(letter_filter.category),

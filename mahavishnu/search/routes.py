@@ -96,12 +96,7 @@ async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
 
 @router.post("/{name}", response_model=View, responses=problem_responses(404, 412), summary="Save a view")
 async def save(
-    dlq: Queue,
-    actor: Operator,
-    name: str,
-    body: ViewEdit,
-    if_match: IfMatch = None,
-    if_none_match: IfNoneMatch = None,
+    dlq: Queue, actor: Operator, name: str, body: ViewEdit, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Save a view in the place of any other with the name; with If-Match only if that is as you read it."""
     base = None if if_match is None else await dlq.service(Views).get(decode_id(name))

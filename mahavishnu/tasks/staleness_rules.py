@@ -144,12 +144,6 @@ class StalenessRules(Rules):
         """The time between two looks."""
         return timedelta(seconds=self.detection_interval_seconds)
 
-    @property
-    def grace(self) -> timedelta:
-        """The time beyond its interval in which detection may pause before that counts as downtime."""
-        given = self.grace_after_downtime_seconds
-        return self.interval if given is None else timedelta(seconds=given)
-
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -316,7 +310,9 @@ def pauses_after(
 ) -> tuple[Pause, ...]:
     """Return the latest pauses, with the one that ends now if the last look is too long ago."""
     kept = list(pauses)[-KEPT_PAUSES + 1 :]
-    if last is not None and now - last > rules.interval + rules.grace:
+    given = rules.grace_after_downtime_seconds
+    grace = rules.interval if given is None else timedelta(seconds=given)
+    if last is not None and now - last > rules.interval + grace:
         kept.append(Pause(last, now))
     return tuple(kept)
 

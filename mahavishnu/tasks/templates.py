@@ -94,6 +94,8 @@ def read_templates(given: Any) -> dict[str, LifecycleLimits]:
     found: dict[str, LifecycleLimits] = {}
     for name, template in given.items():
         if not isinstance(template, Mapping | None):
-            raise InvalidInput(f"template {str(name)!r:.80} must be a map, with a lifecycle block, not {template!r:.80}")
+            raise InvalidInput(
+                f"template {str(name)!r:.80} must be a map, with a lifecycle block, not {template!r:.80}"
+            )
         found[str(name)] = read_limits(str(name), None if template is None else template.get("lifecycle"))
     return found
