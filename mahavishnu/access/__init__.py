@@ -1,4 +1,4 @@
-"""Logins: sessions, OpenID Connect, throttling."""
+"""Access to the console: logins, sessions, and OpenID Connect."""
 
 from __future__ import annotations
 

@@ -1,22 +1,36 @@
-"""Logins at a provider of OpenID Connect: the code flow with PKCE, a state and a nonce."""
+"""Logins at a provider of OpenID Connect: the code flow with PKCE, a state and a nonce; and the memory of them.
+
+A cookie says which groups a person was in at login. After a while the provider is asked again, with the refresh token
+that it gave, so that a person who left a group, or was locked out, is out here too. Without a token, as after a restart
+or on another server, the session is over then. A new login is one redirect for people the provider still knows.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, urlencode, urlsplit
 
-from mahavishnu.http.auth import is_loopback
+from mahavishnu.http.auth import Actor, Session, is_loopback
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from mahavishnu.http.proxies import RoleMap
+
+log = logging.getLogger(__name__)
 CALLBACK = "/login/callback"
 ATTEMPT_LASTS = timedelta(minutes=10)
 _KNOWN_FOR = timedelta(hours=1)  # what the provider says of itself
+ASKED_AGAIN = timedelta(minutes=1)  # after the provider gave no answer
+_MOST_KNOWN = 10_000
+_LEAVES_LAST = timedelta(minutes=5)
 _SECONDS = 10.0  # for one answer of the provider
 _MOST_BYTES = 1024 * 1024
 _LEEWAY = 60  # seconds that the provider's clock may be off
@@ -34,7 +48,7 @@ class ProviderProblem(Exception):
 
 @dataclass(frozen=True)
 class ProviderRules:
-    """Which provider, as whom the server asks there, and which claims are read."""
+    """The provider, this server's registration there, and the claims to read."""
 
     issuer: str
     client_id: str
@@ -46,7 +60,7 @@ class ProviderRules:
     recheck: timedelta = timedelta(minutes=15)  #: after which it is asked again who somebody is
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for what cannot work, or what somebody on the way could change."""
+        """Raise InvalidInput for settings that cannot work, or that are open to interception."""
         for name, url in (("issuer", self.issuer), ("console_url", self.console_url)):
             parts = urlsplit(url)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
@@ -60,13 +74,13 @@ class ProviderRules:
 
     @property
     def callback_url(self) -> str:
-        """Where the provider sends browsers back to; it has to know this URL."""
+        """The URL to which the provider sends browsers back; it has to know this URL."""
         return self.console_url.rstrip("/") + CALLBACK
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A login that has begun: what the browser keeps until it comes back."""
+    """A login that has begun: kept by the browser until it comes back."""
 
     state: str
     nonce: str
@@ -75,13 +89,13 @@ class Attempt:
     until: str
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it took too long."""
+        """Return whether it took too long."""
         return now >= datetime.fromisoformat(self.until)
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whom the provider has recognised. `subject` is what stays the same when they change their name."""
+    """A person whom the provider has recognised. `subject` stays the same when their name changes."""
 
     name: str
     groups: tuple[str, ...]
@@ -90,7 +104,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Login:
-    """A person, and what the provider gave for asking again, and for ending the login there."""
+    """A person, with the provider's tokens for asking again, and for ending the login there."""
 
     person: Person
     refresh_token: str | None = field(default=None, repr=False)
@@ -98,10 +112,10 @@ class Login:
 
 
 class Provider:
-    """Asks one provider who somebody is."""
+    """Asks one provider who logs in."""
 
     def __init__(self, rules: ProviderRules, clock: Clock) -> None:
-        """Raises InvalidInput where what this needs is not installed."""
+        """Raise InvalidInput if a package that this needs is not installed."""
         try:
             import authlib.oidc.core  # noqa: F401
             import httpx  # noqa: F401
@@ -116,7 +130,7 @@ class Provider:
         self._lock = asyncio.Lock()
 
     async def begin(self, next: str) -> tuple[str, Attempt]:
-        """Where to send the browser, and what it has to come back with. Raises ProviderProblem."""
+        """Return the URL for the browser, and the attempt that it has to come back with. Raises ProviderProblem."""
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
         about = await self._discover()
@@ -137,7 +151,7 @@ class Provider:
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}", attempt
 
     async def finish(self, code: str, attempt: Attempt) -> Login:
-        """Who has logged in, for the code that the browser brought back. Raises ProviderProblem."""
+        """Return the login for the code that the browser brought back. Raises ProviderProblem."""
         about = await self._discover()
         sent = {
             "grant_type": "authorization_code",
@@ -147,12 +161,10 @@ class Provider:
         }
         given = await self._exchange(about, sent)
         claims = await self._verify(about, str(given.get("id_token", "")), attempt.nonce)
-        if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
-            claims = await self._with_user_info(about, claims, given.get("access_token"))
-        return _login(self._person(claims), given)
+        return _login(await self._find_person(about, claims, given), given)
 
     async def refresh(self, login: Login) -> Login:
-        """The login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
+        """Return the login as the provider sees it now. Raises ProviderProblem; of status 403 where it ended it."""
         if login.refresh_token is None:
             raise ProviderProblem("the provider gave no refresh token, so it has to be asked by a login")
         about = await self._discover()
@@ -162,12 +174,11 @@ class Provider:
             claims = await self._verify(about, str(given["id_token"]), None)
             if claims.get("sub") != login.person.subject:
                 raise ProviderProblem("the provider speaks of somebody else now")
-        if self.rules.group_claim not in claims or self.rules.name_claim not in claims:
-            claims = await self._with_user_info(about, claims, given.get("access_token"))
-        return _login(self._person(claims), {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
+        person = await self._find_person(about, claims, given)
+        return _login(person, {"refresh_token": login.refresh_token, "id_token": login.id_token, **given})
 
     async def end_url(self, id_token: str | None) -> str | None:
-        """Where a browser is sent to end the login at the provider; None where that offers no such thing."""
+        """Return the URL that ends the login at the provider; None where that offers no such thing."""
         about = await self._discover()
         if "end_session_endpoint" not in about:
             return None
@@ -177,7 +188,18 @@ class Provider:
         asked |= {"id_token_hint": id_token} if id_token else {}
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}"
 
-    def _person(self, claims: Mapping[str, Any]) -> Person:
+    async def _find_person(
+        self, about: Mapping[str, Any], claims: Mapping[str, Any], given: Mapping[str, Any]
+    ) -> Person:
+        """Return the person of these claims, to which the provider may add some when asked again."""
+        token = given.get("access_token")
+        is_short = self.rules.group_claim not in claims or self.rules.name_claim not in claims
+        if is_short and "userinfo_endpoint" in about and isinstance(token, str):
+            headers = {"Authorization": f"Bearer {token}"}
+            status, more = await self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=headers)
+            if status >= 500:  # it does not say that somebody is in no group
+                raise ProviderProblem(f"the provider cannot tell now who somebody is ({status}): try again", status=502)
+            claims = {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
         name, groups = claims.get(self.rules.name_claim), claims.get(self.rules.group_claim, [])
         if not isinstance(name, str) or not name:
             raise ProviderProblem(
@@ -188,7 +210,7 @@ class Provider:
         return Person(name, tuple(each for each in listed if isinstance(each, str)), str(claims["sub"]))
 
     async def _exchange(self, about: Mapping[str, Any], sent: dict[str, str]) -> Mapping[str, Any]:
-        """The tokens for a code."""
+        """Return the tokens for a code."""
         rules = self.rules
         methods = about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         basic = (_quote(rules.client_id), _quote(rules.client_secret)) if "client_secret_basic" in methods else None
@@ -209,7 +231,7 @@ class Provider:
         return given
 
     async def _verify(self, about: Mapping[str, Any], id_token: str, nonce: str | None) -> Mapping[str, Any]:
-        """The claims of a token that the provider has signed, for us, now, and for this login if it has a nonce."""
+        """Return the claims of a token that the provider signed for us and now, with the nonce if there is one."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -245,20 +267,8 @@ class Provider:
             ) from problem
         return dict(claims)
 
-    async def _with_user_info(
-        self, about: Mapping[str, Any], claims: Mapping[str, Any], access_token: object
-    ) -> Mapping[str, Any]:
-        """The claims with those that the provider tells only when asked again."""
-        if "userinfo_endpoint" not in about or not isinstance(access_token, str):
-            return claims
-        headers = {"Authorization": f"Bearer {access_token}"}
-        status, more = await self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=headers)
-        if status >= 500:  # it does not say that somebody is in no group
-            raise ProviderProblem(f"the provider cannot tell now who somebody is ({status}): try again", status=502)
-        return {**more, **claims} if status == 200 and more.get("sub") == claims["sub"] else claims
-
     async def _discover(self) -> Mapping[str, Any]:
-        """What the provider says of itself."""
+        """Return the provider's description of itself."""
         async with self._lock:
             now = self._clock.now()
             if self._about is None or not timedelta() <= now - self._about[0] < _KNOWN_FOR:
@@ -284,14 +294,14 @@ class Provider:
             return self._keys[1]
 
     def _endpoint(self, about: Mapping[str, Any], name: str) -> str:
-        """A URL that the provider names; one that is not encrypted only where the issuer is not either."""
+        """Return a URL that the provider names; it may be unencrypted only where the issuer's is."""
         url = str(about.get(name, ""))
         if urlsplit(url).scheme not in {"https", urlsplit(self.rules.issuer).scheme}:
             raise ProviderProblem(f"the provider names no {name} that is safe to use", status=502)
         return url
 
     async def _ask(self, method: str, url: str, **more: Any) -> tuple[int, Mapping[str, Any]]:
-        """Status and JSON object of an answer. Raises ProviderProblem where there is none."""
+        """Return status and JSON object of an answer. Raises ProviderProblem where there is none."""
         import httpx
 
         try:
@@ -321,7 +331,87 @@ def _login(person: Person, given: Mapping[str, Any]) -> Login:
 
 
 def _quote(text: str) -> str:
-    """As RFC 6749 wants names and secrets in a header."""
-    from urllib.parse import quote_plus
-
+    """Quote names and secrets for a header, as RFC 6749 wants it."""
     return quote_plus(text)
+
+
+@dataclass
+class _Known:
+    login: Login
+    actor: Actor
+    due: datetime
+    until: datetime
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class ProviderLogins:
+    """The logins of one provider that began here, and when they are asked for again."""
+
+    def __init__(self, provider: Provider, roles: RoleMap, clock: Clock, recheck: timedelta) -> None:
+        self.provider, self._roles, self._clock, self._recheck = provider, roles, clock, recheck
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._leaves: OrderedDict[str, tuple[datetime, str]] = OrderedDict()
+
+    def note(self, session: Session, login: Login) -> None:
+        """Remember what the provider gave for a session that has begun."""
+        now = self._clock.now()
+        while self._known and (len(self._known) >= _MOST_KNOWN or next(iter(self._known.values())).until <= now):
+            self._known.popitem(last=False)
+        self._known[session.id] = _Known(login, session.actor, now + self._recheck, session.until)
+
+    async def check(self, session: Session) -> Session | None:
+        """Return the session as the provider sees it now; None if it is over. Without an answer, it stays unchanged."""
+        known = self._known.get(session.id)
+        if known is None:
+            return session if self._clock.now() < session.begun + self._recheck else None
+        if self._clock.now() >= known.due:
+            async with known.lock:  # a refresh token counts once
+                if self._clock.now() >= known.due and not await self._ask(known):
+                    self._known.pop(session.id, None)
+                    return None
+        return replace(session, actor=known.actor) if session.id in self._known else None
+
+    def is_due(self, session: Session) -> bool:
+        """Return whether the provider is to be asked for this session before it is believed again."""
+        known = self._known.get(session.id)
+        return self._clock.now() >= (known.due if known is not None else session.begun + self._recheck)
+
+    async def _ask(self, known: _Known) -> bool:
+        """Return whether the person still has a role; note which one."""
+        now = self._clock.now()
+        try:
+            login = await self.provider.refresh(known.login)
+        except ProviderProblem as problem:
+            if problem.status == 403:
+                log.info("the session of %s is over: %s", known.actor.name, problem)
+                return False
+            log.warning("whether %s still may log in is not known: %s", known.actor.name, problem)
+            known.due = now + ASKED_AGAIN
+            return True
+        actor = self._roles.actor(login.person.name, login.person.groups)
+        if actor is None:
+            log.info("the session of %s is over: they are in no group with a role any more", known.actor.name)
+            return False
+        known.login, known.actor, known.due = login, actor, now + self._recheck
+        return True
+
+    async def leave(self, session: Session) -> str | None:
+        """Forget a session that was ended; return a key for `place_of`, if the provider can be told."""
+        known = self._known.pop(session.id, None)
+        try:
+            place = await self.provider.end_url(known.login.id_token if known else None)
+        except ProviderProblem as problem:
+            log.warning("%s is logged out here and not at the provider: %s", session.actor.name, problem)
+            return None
+        if place is None:
+            return None
+        key, now = secrets.token_urlsafe(16), self._clock.now()
+        while self._leaves and (len(self._leaves) >= _MOST_KNOWN or next(iter(self._leaves.values()))[0] <= now):
+            self._leaves.popitem(last=False)
+        self._leaves[key] = now + _LEAVES_LAST, place
+        return key
+
+    def place_of(self, key: str) -> str | None:
+        """Return where a browser goes to be logged out at the provider; each key counts once."""
+        until, place = self._leaves.pop(key, (None, None))
+        return place if until is not None and until > self._clock.now() else None

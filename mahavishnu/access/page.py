@@ -1,4 +1,4 @@
-"""The login at a provider of OpenID Connect: there, and back."""
+"""The pages of logins: by a token, or at a provider of OpenID Connect, there and back; and logging out."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from mahavishnu.http.auth import OwnQueue, Session, local_target
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.model.errors import StoreError
 
-# ----------------------------------------------------------------------------------------------------
-# The login: a token for a session.
+# --- by a token
 
 log = logging.getLogger(__name__)
 router = Router(tag="login", documented=False)
@@ -33,7 +32,7 @@ Wanted = Annotated[str, Field(max_length=4000)]
 
 @dataclass(frozen=True, slots=True)
 class LoginView:
-    """Where to go after it, what was wrong with the last try, and how people may log in."""
+    """The target after the login, the problem of the last try, and the ways to log in."""
 
     next: str
     problem: str | None = None
@@ -42,23 +41,22 @@ class LoginView:
 
 
 def login_view(request: Request, next: str, problem: str | None = None) -> LoginView:
-    """The login of this server."""
+    """Return the login of this server."""
     state = request.app.state
     return LoginView(next, problem, bool(state.access.tokens), state.provider is not None)
 
 
 @router.get("/login")
 async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -> Response:
-    """The form; who needs no login is led on. `lost`: somebody did something when the login had ended."""
+    """Show the form, or redirect a client that needs no login. `lost`: the login ended before a change was sent."""
     if request.scope["session"] is not None or request.app.state.access.is_open:
         return console_of(request).go(request, local_target(next))
-    problem = LOST if lost else None
-    return await show(request, "login.html", login_view(request, local_target(next), problem))
+    return await show(request, "login.html", login_view(request, local_target(next), LOST if lost else None))
 
 
 @router.post("/login")
 async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(read_form)]) -> Response:
-    """Begin a session for whoever has the token."""
+    """Begin a session for the holder of the token."""
     sessions: Sessions = request.app.state.sessions
     throttle: LoginThrottle = request.app.state.throttle
     address = request.client.host if request.client else ""
@@ -71,7 +69,8 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
     begun = sessions.begin(form.text("token").strip())
     if begun is None:
         throttle.add_failure(address, dlq.clock.monotonic())
-        await _audit_refusal(dlq, address)
+        why = f"nobody has the token sent by {address}"
+        await _audit_refusal(dlq, "anybody", why, f"a failed login from {address}")
         view = login_view(request, target, "The server knows no such token. Nobody was logged in.")
         return await show(request, "login.html", view, status=403)
     session, cookie = begun
@@ -84,7 +83,7 @@ async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(r
 
 @router.post("/logout")
 async def logout(request: Request, dlq: OwnQueue) -> Response:
-    """End the session, also for whoever has a copy of its cookie."""
+    """End the session, also for copies of its cookie."""
     session: Session | None = request.scope["session"]
     target = "login"
     if session is not None and session.by_proxy:
@@ -109,19 +108,19 @@ async def audit_session(dlq: LetterQueue, action: str, session: Session, **more:
         log.warning("a %s of %s is not in the audit: %s", action, session.actor.name, failed)
 
 
-async def _audit_refusal(dlq: LetterQueue, address: str) -> None:
+async def _audit_refusal(dlq: LetterQueue, name: str, why: str, what: str) -> None:
     try:
-        await dlq.audit.record_denial("anybody", None, "logging in", "login", f"nobody has the token sent by {address}")
+        await dlq.audit.record_denial(name, None, "logging in", "login", why)
     except StoreError as failed:
-        log.warning("a failed login from %s is not in the audit: %s", address, failed)
+        log.warning("%s is not in the audit: %s", what, failed)
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- at a provider
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Where the login at the provider is ended."""
+    """The place where the login at the provider is ended."""
 
     place: str
 
@@ -156,7 +155,7 @@ async def leave(request: Request, next: Text = "/") -> Response:
 async def come_back(
     request: Request, dlq: OwnQueue, code: Text = "", state: Text = "", error: Text = "", iss: Text = ""
 ) -> Response:
-    """Begin a session for whoever the provider says this is."""
+    """Begin a session for the person whom the provider names."""
     try:
         provider, throttle = _provider(request), request.app.state.throttle
         attempt = _attempt(request, dlq, state)
@@ -190,7 +189,7 @@ async def leave_provider(request: Request, key: Text = "") -> Response:
 
 
 def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
-    """The login that this browser has begun, and this answer is for."""
+    """Return the login that this browser has begun, and this answer is for."""
     sessions: Sessions = request.app.state.sessions
     kept = sessions.unsign(request.cookies.get(_cookie_name(request), ""), _PURPOSE)
     attempt = Attempt(*kept) if kept else None
@@ -204,7 +203,7 @@ def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
 async def _login(
     request: Request, dlq: LetterQueue, provider: Provider, throttle: LoginThrottle, code: str, attempt: Attempt
 ) -> Login:
-    """Whom the provider names for the code; who sends wrong ones has to wait, as with wrong tokens."""
+    """Return the person whom the provider names for the code; wrong codes slow an address down, as wrong tokens do."""
     address = request.client.host if request.client else ""
     if (wait := throttle.seconds_to_wait(address, dlq.clock.monotonic())) > 0:
         raise ProviderProblem(f"too many logins from {address} failed: try again in {int(wait) + 1} s", status=429)
@@ -224,10 +223,7 @@ async def _let_in(request: Request, dlq: LetterQueue, login: Login, attempt: Att
     begun = sessions.begin_for(person.name, person.groups)
     if begun is None:
         why = "is in no group that server.oidc.groups gives a role"
-        try:
-            await dlq.audit.record_denial(person.name, None, "logging in", "login", why)
-        except StoreError as failed:
-            log.warning("the refused login of %s is not in the audit: %s", person.name, failed)
+        await _audit_refusal(dlq, person.name, why, f"the refused login of {person.name}")
         raise ProviderProblem(
             f"nobody was logged in: {person.name} {why}. Ask for such a group, or log in as somebody else"
         )

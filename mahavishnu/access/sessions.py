@@ -19,7 +19,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from mahavishnu.access.provider_logins import ProviderLogins
+from mahavishnu.access.oidc import ProviderLogins
 from mahavishnu.http.auth import LIFETIME, Access, Actor, Session, form_value, is_from_other_site, mark_of
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
@@ -31,12 +31,12 @@ _MOST_ENDED = 10_000  # sessions that somebody ended, which are remembered until
 
 
 class Sessions:
-    """Begins, finds and ends sessions of those who have a token."""
+    """Begins, finds and ends sessions of people with a token."""
 
     def __init__(
         self, access: Access, clock: Clock, keys: Sequence[str] = (), logins: ProviderLogins | None = None
     ) -> None:
-        """The first of `keys` signs, the others are still believed; without any, a key that this process forgets.
+        """Sign with the first of `keys` and still believe the others; without any, use a key that this process forgets.
 
         Raises InvalidInput for a key that is too short.
         """
@@ -48,7 +48,7 @@ class Sessions:
         self._ended: OrderedDict[str, datetime] = OrderedDict()
 
     def begin(self, token: str) -> tuple[Session, str] | None:
-        """A session for whoever has this token, and its cookie; None if nobody has it."""
+        """Return a session for the holder of this token, and its cookie; None for an unknown token."""
         actor = self._access.holder(token)
         if actor is None:
             return None
@@ -57,7 +57,7 @@ class Sessions:
         return Session(id, actor, until, self._form_token(id)), str(cookie)
 
     def begin_for(self, name: str, groups: Iterable[str]) -> tuple[Session, str] | None:
-        """A session for somebody whom the provider knows, and its cookie; None if they have no role.
+        """Return a session for a person whom the provider knows, and its cookie; None without a role.
 
         The cookie has their name and those of their groups that have a role: it ends when none has one any more.
         """
@@ -71,16 +71,16 @@ class Sessions:
         return Session(id, actor, until, self._form_token(id), by_provider=True), str(cookie)
 
     def of_proxy(self, actor: Actor) -> Session:
-        """The session of somebody whom a proxy has named: browsers send what proves it to the proxy by themselves."""
+        """Return the session of a person whom a proxy has named: browsers authenticate to the proxy."""
         id = f"proxy {actor.name}"
         return Session(id, actor, self._clock.now() + LIFETIME, self._form_token(id), by_proxy=True)
 
     def sign(self, values: Sequence[str], purpose: str) -> str:
-        """A text that `unsign` believes, for the same purpose only."""
+        """Return a text that `unsign` believes, for the same purpose only."""
         return str(self._signer(purpose).dumps(list(values)))
 
     def unsign(self, signed: str, purpose: str) -> list[str] | None:
-        """What was signed; None for what was not."""
+        """Return the values that were signed; None for any other text."""
         try:
             values: list[str] = self._signer(purpose).loads(signed)
         except BadSignature:
@@ -98,7 +98,7 @@ class Sessions:
         return roles.actor(name, groups) if roles is not None and roles.source == source else None
 
     def find(self, cookie: str | None) -> Session | None:
-        """The session of a cookie; None if it is over, was ended, is no cookie of ours, or its token is gone."""
+        """Return the session of a cookie; None if it is over, was ended, is no cookie of ours, or its token is gone."""
         if not cookie:
             return None
         try:
@@ -111,28 +111,28 @@ class Sessions:
         return Session(id, actor, ends, self._form_token(id), by_provider=not isinstance(mark, str))
 
     async def find_in(self, connection: HTTPConnection) -> Session | None:
-        """The session that a request belongs to; one of a provider as that sees it now, or some minutes ago."""
+        """Return the session of a request; one of a provider as that sees it now, or some minutes ago."""
         session = self.find(connection.cookies.get(cookie_name(connection.url.scheme)))
         if session is None or not session.by_provider or self.logins is None:
             return session
         return await self.logins.check(session)
 
     def is_over(self, session: Session) -> bool:
-        """Whether a session that was found is one no more, as far as that is known without asking the provider."""
+        """Return whether a session has ended, as far as that is known without asking the provider."""
         if session.by_proxy:
             return False
         ended = session.id in self._ended or session.until <= self._clock.now()
         return ended or (session.by_provider and self.logins is not None and self.logins.is_due(session))
 
     def end(self, session: Session) -> None:
-        """Let its cookie be worth nothing from now on, in this process."""
+        """Make its cookie worthless from now on, in this process."""
         now = self._clock.now()
         while self._ended and (len(self._ended) >= _MOST_ENDED or next(iter(self._ended.values())) <= now):
             self._ended.popitem(last=False)
         self._ended[session.id] = session.until
 
     def why_forged(self, session: Session, headers: Mapping[str, str], body: bytes) -> str | None:
-        """Why a change does not come from a page that this session was shown; None if it does."""
+        """Return why a change does not come from a page that this session was shown; None if it does."""
         if is_from_other_site(headers):
             return "a page of another site sent this; nothing was done"
         given = headers.get(FORM_HEADER) or form_value(headers, body, FORM_FIELD)
@@ -146,7 +146,7 @@ class Sessions:
 
 
 def cookie_name(scheme: str) -> str:
-    """What the cookie is called; by the prefix, browsers see to it that no other host has set it.
+    """Return the name of the cookie; by the prefix, browsers see to it that no other host has set it.
 
     >>> cookie_name("https")
     '__Host-mahavishnu_session'

@@ -1,4 +1,4 @@
-"""Logins that fail are slowed down, for each address by itself, in bounded memory."""
+"""Failed logins are slowed down, for each address, in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LoginThrottle:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how many, and when the last one was
 
     def seconds_to_wait(self, address: str, now: float) -> float:
-        """How long this address has to wait until its next login is looked at."""
+        """Return how long this address has to wait until its next login is looked at."""
         count, last = self._failures.get(_network(address), (0, now))
         if count <= FREE_FAILURES:
             return 0.0
@@ -33,7 +33,7 @@ class LoginThrottle:
         return max(0.0, last + wait - now)
 
     def add_failure(self, address: str, now: float) -> None:
-        """Note a login that failed; what was noted longest ago is forgotten for it, if need be."""
+        """Note a login that failed; the oldest note may be forgotten for it."""
         network = _network(address)
         count, last = self._failures.pop(network, (0, now))
         self._failures[network] = (count + 1 if now - last < FORGET_SECONDS else 1, now)
@@ -46,7 +46,7 @@ class LoginThrottle:
 
 
 def _network(address: str) -> str:
-    """What counts as one sender: of IPv6 the network, in which anybody has billions of addresses.
+    """Return what counts as one sender: of IPv6 the network, in which a sender has billions of addresses.
 
     >>> _network("2001:db8:1:2:3::4"), _network("192.0.2.7"), _network("a name")
     ('2001:db8:1:2::/64', '192.0.2.7', 'a name')

@@ -1,4 +1,4 @@
-"""Alerts: rules find problems, channels tell people about them."""
+"""Alerts: notifications about problems, by rules, through channels."""
 
 from __future__ import annotations
 

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from email.message import EmailMessage
 from email.policy import SMTP
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from mahavishnu.alerts.rules import Alert, AlertReason, AlertRules, NoticeKind, notice_id, runbook_path
+from mahavishnu.alerts.rules import CHANNELS, Alert, AlertReason, AlertRules, NoticeKind, notice_id, runbook_path
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -44,56 +45,44 @@ class Refused(Exception):
 
 
 def make_channels(rules: AlertRules, clock: Clock) -> Mapping[str, Channel]:
-    """Those that the rules name, by their names."""
-    made: dict[str, Channel] = {}
-    for name in rules.channels:
-        made[name] = _Senders(rules, clock).sender(name)
-    return made
+    """Return the channels that the rules name, by their names."""
+    return {name: partial(_SENDERS[name], rules, clock) for name in rules.channels}
 
 
-class _Senders:
-    """One function for each channel."""
+async def _post_webhook(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    body = json.dumps(webhook_body(alert, rules), separators=(",", ":")).encode()
+    headers = {ALERT_ID_HEADER: notice_id(alert)}
+    if rules.webhook_secret:
+        headers[SIGNATURE_HEADER] = sign(rules.webhook_secret, body, clock.now())
+    await _post(rules.webhook_url or "", body, headers)
 
-    def __init__(self, rules: AlertRules, clock: Clock) -> None:
-        self._rules, self._clock = rules, clock
 
-    def sender(self, name: str) -> Channel:
-        return {
-            "webhook": self._post_webhook,
-            "slack": self._post_slack,
-            "pagerduty": self._post_pagerduty,
-            "email": self._send_email,
-            "log": self._write_log,
-        }[name]
+async def _post_slack(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await _post(rules.slack_url or "", json.dumps(slack_body(alert, rules)).encode())
 
-    async def _post_webhook(self, alert: Alert) -> None:
-        body = json.dumps(webhook_body(alert, self._rules), separators=(",", ":")).encode()
-        headers = {ALERT_ID_HEADER: notice_id(alert)}
-        if self._rules.webhook_secret:
-            headers[SIGNATURE_HEADER] = sign(self._rules.webhook_secret, body, self._clock.now())
-        await _post(self._rules.webhook_url or "", body, headers)
 
-    async def _post_slack(self, alert: Alert) -> None:
-        await _post(self._rules.slack_url or "", json.dumps(slack_body(alert, self._rules)).encode())
+async def _post_pagerduty(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await _post(rules.pagerduty_url, json.dumps(pagerduty_event(alert, rules)).encode())
 
-    async def _post_pagerduty(self, alert: Alert) -> None:
-        event = pagerduty_event(alert, self._rules)
-        await _post(self._rules.pagerduty_url, json.dumps(event).encode())
 
-    async def _send_email(self, alert: Alert) -> None:
-        await asyncio.to_thread(_send, email_message(alert, self._rules), self._rules)
+async def _send_email(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    await asyncio.to_thread(_send, email_message(alert, rules), rules)
 
-    async def _write_log(self, alert: Alert) -> None:
-        level = logging.INFO if alert.notice_kind in (NoticeKind.RESOLVE, NoticeKind.ACKNOWLEDGE) else logging.WARNING
-        fields = {"alert": alert.name, "reasons": list(alert.reasons), "notice": alert.notice}
-        log.log(level, "%s: %s", headline(alert), alert.detail, extra=log_event("alert.notice", **fields))
+
+async def _write_log(rules: AlertRules, clock: Clock, alert: Alert) -> None:
+    level = logging.INFO if alert.notice_kind in (NoticeKind.RESOLVE, NoticeKind.ACKNOWLEDGE) else logging.WARNING
+    fields = {"alert": alert.name, "reasons": list(alert.reasons), "notice": alert.notice}
+    log.log(level, "%s: %s", headline(alert), alert.detail, extra=log_event("alert.notice", **fields))
+
+
+_SENDERS = dict(zip(CHANNELS, (_post_webhook, _post_slack, _post_pagerduty, _send_email, _write_log), strict=True))
 
 
 # --- what each of them is sent
 
 
 def headline(alert: Alert) -> str:
-    """One line: how far the alert is, what it is about, and why.
+    """Describe the alert in one line: its state, its subject, and why.
 
     >>> headline(Alert("no_worker", reasons=("no_worker",), title="3 letters due", notice_kind=NoticeKind.TRIGGER))
     'FIRING: 3 letters due (no worker)'
@@ -105,7 +94,7 @@ def headline(alert: Alert) -> str:
 
 
 def alert_link(alert: Alert, rules: AlertRules) -> str | None:
-    """The page of the console that the alert is about; None if it is not known where the console is."""
+    """Return the console's page about the alert; None if the console's address is not known."""
     if rules.console_url is None:
         return None
     where = "" if alert.namespace == DEFAULT_NAMESPACE else f"?namespace={quote(alert.namespace, safe='')}"
@@ -113,13 +102,13 @@ def alert_link(alert: Alert, rules: AlertRules) -> str | None:
 
 
 def runbook_link(alert: Alert, rules: AlertRules) -> str | None:
-    """The page of the console that says what to do; None if there is none, or it is not known where the console is."""
+    """Return the console's page with instructions; None without one, or if the console's address is not known."""
     path = runbook_path(alert.reasons)
     return None if rules.console_url is None or path is None else rules.console_url.rstrip("/") + path
 
 
 def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """What is posted to a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
+    """Return the JSON for a webhook: the notice, and the alert as `GET /api/v1/alerts` has it."""
     known = alert.to_dict()
     del known["channels"]
     kind = alert.notice_kind
@@ -128,26 +117,26 @@ def webhook_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
 
 
 def slack_body(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """A message for an incoming webhook. What the title has of Slack's own marks is only text."""
+    """Return a message for an incoming webhook. Slack's own marks in the title are only text."""
     links = [f"<{link}|{text}>" for text, link in _links(alert, rules, "Open it").items()]
     lines = [f"*{_slack_text(headline(alert))}*", _slack_text(alert.detail), "  ".join(links)]
     return {"text": "\n".join(filter(None, lines)), "unfurl_links": False}
 
 
 def _links(alert: Alert, rules: AlertRules, name: str) -> Mapping[str, str]:
-    """What an alert leads to, by words for it; `name` is for the page that it is about."""
+    """Return the links of an alert by their texts; `name` is for the page that it is about."""
     found = {name: alert_link(alert, rules), "What to do": runbook_link(alert, rules) if alert.holds else None}
     return {text: link for text, link in found.items() if link}
 
 
 def _slack_text(text: str) -> str:
-    """With no link and no mention in it."""
+    """Return the text with no link and no mention in it."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return plain.replace("*", "∗").replace("`", "ʼ")  # noqa: RUF001 - look-alikes that Slack does not read as marks
 
 
 def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
-    """An event of PagerDuty's Events API v2: each alert is one incident there."""
+    """Return an event of PagerDuty's Events API v2: each alert is one incident there."""
     action = {NoticeKind.ACKNOWLEDGE: "acknowledge", NoticeKind.RESOLVE: "resolve"}
     event = {
         "routing_key": rules.pagerduty_key,
@@ -175,7 +164,7 @@ def pagerduty_event(alert: Alert, rules: AlertRules) -> dict[str, Any]:
 
 
 def dedup_key(alert: Alert) -> str:
-    """The name of the incident: the same for an alert each time.
+    """Return the name of the incident: the same for an alert each time.
 
     >>> dedup_key(Alert("group:v1:4be0"))
     'mahavishnu/default/group:v1:4be0'
@@ -185,7 +174,7 @@ def dedup_key(alert: Alert) -> str:
 
 
 def email_message(alert: Alert, rules: AlertRules) -> EmailMessage:
-    """A mail; those of one incident are a thread."""
+    """Return a mail; mails of one incident are a thread."""
     message = EmailMessage(policy=SMTP)
     message["Subject"] = " ".join(headline(alert).split())
     message["From"], message["To"] = rules.email_from, ", ".join(rules.email_to)
@@ -222,7 +211,7 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None)
 
 
 def _send(message: EmailMessage, rules: AlertRules) -> None:
-    """Raises Refused, OSError and smtplib's errors."""
+    """Send a mail. Raises Refused, OSError and smtplib's errors."""
     where = f"the mail server {rules.smtp_host}:{rules.smtp_port}"
     try:
         _converse(message, rules)

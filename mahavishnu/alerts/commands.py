@@ -1,4 +1,4 @@
-"""`mahavishnu alert`: what people are told of now, and whether its channels work."""
+"""`mahavishnu alert`: alerts that hold, their rules, and tests of the channels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,7 @@ async def list_alerts(
     if json:
         return found
     rows = [
-        (
-            each["name"],
-            each["phase"],
-            ", ".join(each["reasons"]),
-            when(each["since"]),
-            _notification_text(each),
-            each["title"],
-        )
+        (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _channels(each), each["title"])
         for each in found
     ]
     columns = ("alert", "state", "why", "since", "told to", "title")
@@ -75,8 +68,8 @@ async def test(
     return ExitCode.FAILED if any(each["problem"] for each in answers) else ExitCode.DONE
 
 
-def _notification_text(alert: dict[str, Any]) -> str:
-    """Each channel, and what is wrong with it."""
+def _channels(alert: dict[str, Any]) -> str:
+    """Return the channels with their problems."""
     return "; ".join(
         each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"
         for each in alert["channels"]

@@ -1,4 +1,4 @@
-"""What people are told of: alerts that hold, those that are over, what is muted, and the rules."""
+"""The page of alerts: those that hold, those that are over, muted groups, the rules, and their runbooks."""
 
 from __future__ import annotations
 
@@ -25,19 +25,17 @@ from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
 
-# ----------------------------------------------------------------------------------------------------
-# The runbooks: what each alert means, where to look, and what to do, in the words of the documentation.
-
 _NAME = "runbooks.md"
 _SOURCE = Path(__file__).parents[2] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK_ELSEWHERE = re.compile(r"\[([^\]]+)\]\((?!#)[^)]*\)")
 router = Router(tag="runbooks_page", documented=False)
+MOST_OVER, MOST_MUTED = 50, 50
 
 
 @dataclass(frozen=True, slots=True)
 class Runbook:
-    """What to do about one alert; `name` is where links lead."""
+    """The instructions for one alert; `name` is the target of links."""
 
     title: str
     text: Markup
@@ -49,13 +47,13 @@ class Runbook:
 
 @router.get("/runbooks")
 async def runbooks_page(request: Request, actor: Viewer) -> Response:
-    """All runbooks: links name the alert, as `/runbooks#storedegraded`."""
+    """Show all runbooks: links name the alert, as `/runbooks#storedegraded`."""
     return await show(request, "runbooks.html", read_runbooks())
 
 
 @cache
 def read_runbooks() -> Sequence[Runbook]:
-    """The sections of the page of runbooks, in their order."""
+    """Return the sections of the documentation's page of runbooks, in their order."""
     from markdown_it import MarkdownIt  # loaded when somebody reads
 
     bundled = resources.files(__package__).joinpath(_NAME)
@@ -68,13 +66,8 @@ def read_runbooks() -> Sequence[Runbook]:
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-
-MOST_OVER, MOST_MUTED = 50, 50
-
-
 async def count_alerts(dlq: LetterQueue) -> Number | None:
-    """How many alerts fire that nobody has taken; nothing where nobody is told of any."""
+    """Count the firing alerts that are not taken; nothing where no channel is configured."""
     if not dlq.context.rules(AlertRules).channels:
         return None
     firing = sum(each.phase is AlertPhase.FIRING for each in await dlq.service(Alerts).list())
@@ -86,7 +79,7 @@ LINKS = (Link("alerts", "Alerts", "Now", 5, key="n", number=count_alerts),)
 
 @dataclass(frozen=True, slots=True)
 class AlertsView:
-    """The alerts and their rules; None for what cannot be told now."""
+    """The alerts and their rules; None for what is not known now."""
 
     alerts: Sequence[Alert] | None
     rules: Sequence[RuleReport] | None
@@ -96,18 +89,18 @@ class AlertsView:
 
     @property
     def holding(self) -> Sequence[Alert]:
-        """Those that hold: first those that nobody has taken, then the latest."""
+        """The alerts that hold: untaken ones first, then the latest."""
         return sorted((each for each in self.alerts or () if each.holds), key=lambda each: each.phase)
 
     @property
     def over(self) -> Sequence[Alert]:
-        """Those that are over, the latest end first."""
+        """The alerts that are over, the latest end first."""
         ended = [(each.resolved_at, each) for each in self.alerts or () if each.resolved_at and not each.holds]
         return [each for _, each in sorted(ended, key=lambda pair: pair[0], reverse=True)[:MOST_OVER]]
 
     @property
     def runbooks(self) -> Mapping[str, str]:
-        """Where one reads what to do, by the reason of an alert."""
+        """The page with instructions, by the reason of an alert."""
         return {each.rule: each.runbook for each in self.rules or () if each.runbook}
 
     @property
@@ -116,7 +109,7 @@ class AlertsView:
 
     @property
     def headline(self) -> str:
-        """Whether people are told of anything."""
+        """A summary of the alerts that hold."""
         if not self.is_whole:
             return "Alerts are told to who sees the whole namespace"
         if self.alerts is None:
@@ -131,7 +124,7 @@ class AlertsView:
 
 @router.get("/alerts")
 async def alerts_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
-    """What fires, what is over, what is muted, and by which rules."""
+    """Show alerts that fire, alerts that are over, muted groups, and the rules."""
     found = await console_of(request).read(request, dlq, _read)
     return await show(request, "alerts.html", found.value, recent=found)
 

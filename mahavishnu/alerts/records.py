@@ -1,4 +1,4 @@
-"""alerts.records."""
+"""The kind of records of alerts."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ router = Router(tag="alerts", prefix="/alerts")
 
 
 class ChannelState(ResponseModel):
-    """Whether a channel was told the latest notice, and if not, what was wrong the last time it was tried."""
+    """The state of a channel: whether it got the latest notice, and if not, the last problem."""
 
     channel: str
     told: bool
@@ -28,7 +28,7 @@ class ChannelState(ResponseModel):
 
 
 class AlertLine(ResponseModel):
-    """An alert: since when it holds and why, and whom it was told to."""
+    """An alert: since when it holds and why, and which channels were told."""
 
     name: str
     namespace: str
@@ -58,13 +58,13 @@ class RuleLine(ResponseModel):
 
 
 class ChannelTest(RequestModel):
-    """What is tested."""
+    """The channel to test; all if left out."""
 
     channel: StrictStr | None = None
 
 
 class ChannelAnswer(ResponseModel):
-    """What a channel answered; no problem: it took the notice."""
+    """The answer of a channel; no problem: it took the notice."""
 
     channel: str
     problem: str | None
@@ -72,24 +72,24 @@ class ChannelAnswer(ResponseModel):
 
 @router.get("", response_model=list[AlertLine], summary="What people are told of now", name="list")
 async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Response:
-    """The alerts that hold, the latest first; with `resolved` also those that are over.
+    """List the alerts that hold, the latest first; with `resolved` also those that are over.
 
-    They are about whole namespaces: who sees a part of one is told of none.
+    They are about whole namespaces: a reader of a part of one gets none.
     """
     return json_response([each.to_dict() for each in await dlq.service(Alerts).list(resolved=resolved)])
 
 
 @router.get("/rules", response_model=list[RuleLine], summary="When people are told, and by whom", name="rules")
 async def list_rules(dlq: Queue, actor: Viewer) -> Response:
-    """All rules of alerts, also those that are switched off, with how many alerts hold because of each.
+    """List all rules of alerts, also those that are switched off, with how many alerts hold because of each.
 
-    Null for who sees a part of the namespace.
+    Null for a reader of a part of the namespace.
     """
     return json_response(to_json(await dlq.service(Alerts).rules()))
 
 
 @router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts", name="test")
 async def test(dlq: Queue, actor: Operator, body: ChannelTest | None = None) -> Response:
-    """Sends a notice that says it is a test to one channel, or to all, and answers what each said."""
+    """Send a notice that says it is a test to one channel, or to all, and return the answer of each."""
     answers = await dlq.service(Alerts).test(body.channel if body else None)
     return json_response([{"channel": name, "problem": problem} for name, problem in answers.items()])

@@ -1,4 +1,4 @@
-"""What people are told of: the rules, and what a look at the queue finds by them."""
+"""Alerts: their rules, what a look at the queue finds by them, and which notice is due to which channel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANNELS = ("webhook", "slack", "pagerduty", "email", "log")
 
 
 class AlertReason(StrEnum):
-    """The rules: why people are told."""
+    """The rules: the reasons for alerts."""
 
     FIRST_SEEN = "first_seen"  #: a group is new
     REGRESSION = "regression"  #: a resolved group is back
@@ -75,11 +75,11 @@ def _require_addresses(value: str | Iterable[str], field: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRules(Rules):
-    """Which rules there are, whom they are told to, and how often. Raises InvalidInput for what there is not.
+    """The rules that are on, their channels, and how often notices are repeated. Raises InvalidInput for unknown ones.
 
-    `routes` are the rules that a channel is told of, where those are not all. An alert that has ended and begins
-    again is told of after `cool_down_minutes`; one that nobody takes is repeated after `repeat_minutes`, None: never.
-    Of more than `most_groups` groups that begin at once one alert speaks.
+    `routes` are the rules that a channel is told of, where those are not all. An alert that has ended and begins again
+    is told of after `cool_down_minutes`; one that is not taken is repeated after `repeat_minutes`, None: never. More
+    than `most_groups` groups that begin at once share one alert.
     """
 
     rules: tuple[str, ...] = rule(
@@ -129,17 +129,17 @@ class AlertRules(Rules):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Whom alerts are told to."""
+        """The configured channels."""
         wanted = (self.webhook_url, self.slack_url, self.pagerduty_key, self.email_to, self.log)
         return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """A rule as it is set: when people are told, whether they are, by which channels, and how many alerts it has now.
+    """A rule as it is set: when it holds, whether it is on, its channels, and how many alerts it has now.
 
-    `holding` is None for who sees a part of the letters. `path` is the page of the console to look at, and `runbook`
-    the one that says what to do, where there is one.
+    `holding` is None for a reader of a part of the letters. `path` is the page of the console to look at, and `runbook`
+    the one with instructions, where there is one.
     """
 
     rule: str
@@ -152,7 +152,7 @@ class RuleReport:
 
 
 def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]] | None) -> tuple[RuleReport, ...]:
-    """All rules, also those that are switched off; `holding` are the reasons of each alert that holds, if known.
+    """Report all rules, also those that are switched off; `holding` are the reasons of each alert that holds, if known.
 
     >>> report = report_rules(AlertRules(log=True), [("growth", "age")])
     >>> [(each.rule, each.holding) for each in report if each.holding], report[0].is_on
@@ -174,13 +174,12 @@ def report_rules(rules: AlertRules, holding: Iterable[Sequence[str]] | None) -> 
 
 
 def runbook_path(reasons: Iterable[str]) -> str | None:
-    """The page of the console that says what to do about an alert; None where there is none.
+    """Return the console's page with instructions for an alert; None where there is none.
 
     >>> runbook_path([AlertReason.AGE, AlertReason.DEGRADED])
     '/runbooks#storedegraded'
     """
-    names = (_RUNBOOKS.get(each) for each in reasons)
-    return next((f"/runbooks#{name}" for name in names if name), None)
+    return next((f"/runbooks#{_RUNBOOKS[each]}" for each in reasons if each in _RUNBOOKS), None)
 
 
 def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
@@ -188,7 +187,7 @@ def _channels_for(reason: AlertReason, rules: AlertRules) -> tuple[str, ...]:
 
 
 def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str]]:
-    """Each rule with when it holds, and the page to look at."""
+    """Return each rule with when it holds, and the page to look at."""
     groups = "/groups"
     new, old = rules.first_seen_minutes, rules.age_hours
     exhausted = f"{_count(rules.many_exhausted, 'letter')} or more are exhausted that no other alert speaks of"
@@ -207,7 +206,7 @@ def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with one thing now, or would be if it were not `muted`.
+    """A problem with one thing now, or what would be one if it were not `muted`.
 
     `exhausted` letters are spoken of. `path` is the page of the console, below its URL.
     """
@@ -223,7 +222,7 @@ class Finding:
 
 
 def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding | None:
-    """What is wrong with a group, by the rules; None: nothing, or nothing any more."""
+    """Return the problem of a group, by the rules; None: there is none, or no longer."""
     attention = attention_of(view)
     if not view.count or view.group.is_closed:
         return None
@@ -256,7 +255,7 @@ def group_finding(view: GroupView, rules: AlertRules, now: datetime) -> Finding 
 
 
 def fold_groups(findings: Iterable[Finding], own: frozenset[str], most: int) -> list[Finding]:
-    """The findings, where more than `most` new ones are one. Those named in `own` have an alert of their own already.
+    """Fold more than `most` new findings into one. Groups named in `own` have an alert of their own already.
 
     >>> many = [Finding(f"group:{number}", (AlertReason.GROWTH,), "KeyError", exhausted=1) for number in range(9)]
     >>> [each.name for each in fold_groups(many, frozenset({"group:3"}), 2)]
@@ -282,7 +281,7 @@ def fold_groups(findings: Iterable[Finding], own: frozenset[str], most: int) -> 
 
 
 def exhausted_finding(exhausted: int, spoken_of: int, rules: AlertRules) -> Finding | None:
-    """That many letters are exhausted of which no group speaks: `spoken_of` it has an alert, or is closed."""
+    """Report many exhausted letters that no group speaks of: `spoken_of` have an alert, or are in a closed group."""
     left = exhausted - spoken_of
     if left < rules.many_exhausted:
         return None
@@ -291,7 +290,7 @@ def exhausted_finding(exhausted: int, spoken_of: int, rules: AlertRules) -> Find
 
 
 def worker_finding(due: Mapping[str, int], rules: AlertRules) -> Finding | None:
-    """That letters are due which no live worker can run."""
+    """Report due letters that no live worker can run."""
     if not sum(due.values()):
         return None
     adapters = ", ".join(f"{name}: {number}" for name, number in list(due.items())[:5])
@@ -300,14 +299,14 @@ def worker_finding(due: Mapping[str, int], rules: AlertRules) -> Finding | None:
 
 
 def store_finding(status: str, detail: str, rules: AlertRules) -> Finding | None:
-    """That the store does not do all it should."""
+    """Report that the store does not do all it should."""
     if status == "ok":
         return None
     return _system(AlertReason.DEGRADED, f"The store is {status}", detail or "mahavishnu doctor", rules)
 
 
 def run_finding(run_id: str, verb: str, why: str | None, rules: AlertRules) -> Finding | None:
-    """That a bulk run was halted."""
+    """Report that a bulk run was halted."""
     title = shorten(f"Bulk run {run_id} ({verb}) was halted: {why or 'no reason is known'}")
     found = _system(AlertReason.RUN_HALTED, title, f"mahavishnu run show {run_id}", rules)
     return found and replace(found, name=f"run:{run_id}")
@@ -318,7 +317,7 @@ def _system(reason: AlertReason, title: str, detail: str, rules: AlertRules, pat
 
 
 def shorten(text: str) -> str:
-    """One line of a title."""
+    """Return one line of a title."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_ALERT_TITLE else line[: LONGEST_ALERT_TITLE - 1] + "…"
 
@@ -327,8 +326,7 @@ def _count(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
-# ----------------------------------------------------------------------------------------------------
-# When people are told that something is wrong: what each alert is, and which notice of it is due to which channel.
+# --- alerts and notices
 
 HELD = timedelta(seconds=60)  # longer than it takes to tell all channels once
 KEPT = timedelta(days=30)  # how long an alert is known after its end
@@ -337,7 +335,7 @@ _FIRST_REST, _LONGEST_REST = timedelta(seconds=10), timedelta(minutes=10)
 
 
 class AlertPhase(StrEnum):
-    """How far an alert is."""
+    """The state of an alert."""
 
     FIRING = "firing"
     TAKEN = "taken"  #: it still holds, and somebody has taken it
@@ -345,7 +343,7 @@ class AlertPhase(StrEnum):
 
 
 class NoticeKind(StrEnum):
-    """What a notice says."""
+    """The kind of a notice."""
 
     TRIGGER = "trigger"  #: it began, or there is one reason more
     REMIND = "remind"  #: it still holds
@@ -355,7 +353,7 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a channel was told: up to which notice, of which incident; or how often that was tried in vain."""
+    """The state of a channel: the last notice that it took, of which incident; or how often that was tried in vain."""
 
     notice: int = 0
     incident: int = 0
@@ -371,8 +369,8 @@ _NOTHING_SENT = Sent()
 class Alert:
     """An alert as it is stored. `since` it holds, for `reasons`; it is its `incident`-th time.
 
-    `notice` counts what channels are to be told; the latest is of `notice_kind` and from `noticed_at`. Of this incident
-    they were told these reasons: `told`. While `holder` tells the channels, until `held_until`, no other process does.
+    `notice` counts the notices to channels; the latest is of `notice_kind` and from `noticed_at`. Channels were `told`
+    these reasons of this incident. While `holder` tells the channels, until `held_until`, no other process does.
     """
 
     name: str
@@ -399,15 +397,15 @@ class Alert:
     @property
     def key(self) -> str:
         """The key of the record."""
-        return alert_key(self.namespace, self.name)
+        return f"{self.namespace}/{self.name}"
 
     @property
     def holds(self) -> bool:
-        """Whether it is not over."""
+        """True if it is not over."""
         return self.phase is not AlertPhase.RESOLVED
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for people: whom it was told to, and what went wrong with that."""
+        """Return JSON values for people: channels that were told, and their problems."""
         shown = {
             name: getattr(self, name)
             for name in ("name", "namespace", "phase", "reasons", "title", "detail", "taken_by", "incident", "notice")
@@ -417,33 +415,19 @@ class Alert:
             for name in ("since", "noticed_at", "resolved_at")
         }
         channels = [
-            {
-                "channel": channel,
-                "told": sent.notice == self.notice,
-                "tries": sent.tries,
-                "problem": sent.problem,
-            }
+            {"channel": channel, "told": sent.notice == self.notice, "tries": sent.tries, "problem": sent.problem}
             for channel, sent in self.sent.items()
         ]
         return {**shown, "reasons": list(self.reasons), **instants, "channels": channels}
-
-
-def alert_key(namespace: str, name: str) -> str:
-    """The key of an alert.
-
-    >>> alert_key("default", "no_worker")
-    'default/no_worker'
-    """
-    return f"{namespace}/{name}"
 
 
 # --- what becomes of an alert
 
 
 def next_alert(alert: Alert, finding: Finding | None, rules: AlertRules, now: datetime) -> Alert:
-    """The alert after a look that found this, or nothing any more. The same object where nothing is new."""
+    """Return the alert after a look with this finding, or without one. The same object where nothing is new."""
     if finding is None or finding.muted:
-        return _resolve(alert, now, muted=finding is not None)
+        return _end(alert, now, muted=finding is not None)
     begins = not alert.holds
     after = replace(
         alert,
@@ -483,7 +467,7 @@ def _due_notice(before: Alert, after: Alert, rules: AlertRules, now: datetime) -
     return NoticeKind.REMIND if quiet >= timedelta(minutes=rules.repeat_minutes) else None
 
 
-def _resolve(alert: Alert, now: datetime, *, muted: bool) -> Alert:
+def _end(alert: Alert, now: datetime, *, muted: bool) -> Alert:
     if not alert.holds:
         return alert
     detail = "The group is on hold." if muted else "What it was about is over."
@@ -499,9 +483,9 @@ def _notify(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
 
 
 def is_owed(alert: Alert, channel: str, rules: AlertRules, now: datetime) -> bool:
-    """Whether this channel is to be told the latest notice now.
+    """Return whether this channel is due the latest notice now.
 
-    Who was told nothing of an incident, and was not tried to be told, does not hear that it was taken or is over.
+    A channel that was never tried for an incident does not hear that it was taken or is over.
     """
     sent = alert.sent.get(channel, _NOTHING_SENT)
     if alert.notice_kind is None or alert.noticed_at is None or sent.notice >= alert.notice:
@@ -515,14 +499,14 @@ def is_owed(alert: Alert, channel: str, rules: AlertRules, now: datetime) -> boo
 
 
 def owed_channels(alert: Alert, rules: AlertRules, now: datetime) -> tuple[str, ...]:
-    """All channels that are to be told the latest notice now."""
+    """Return all channels that are due the latest notice now."""
     return tuple(channel for channel in rules.channels if is_owed(alert, channel, rules, now))
 
 
 def hold_alert(alert: Alert, holder: str, channels: Iterable[str], now: datetime, skew: timedelta) -> Alert | None:
-    """The alert while this process tells these channels of it; None while another one does, or may.
+    """Return the alert reserved by this process for telling these channels; None while another one may be telling.
 
-    It has in it that they are told: if the process dies now, they may have heard of it, and hear when it is over.
+    It records that they are told: if the process dies now, they may have heard of it, and hear when it is over.
     """
     others = alert.holder not in (None, holder)
     if others and alert.held_until is not None and now < alert.held_until + skew:
@@ -532,7 +516,7 @@ def hold_alert(alert: Alert, holder: str, channels: Iterable[str], now: datetime
 
 
 def note_sent(alert: Alert, told: Alert, problems: Mapping[str, str | None], holder: str, now: datetime) -> Alert:
-    """The alert after its channels were told of it as it was: `told`. A problem of None: the channel took it."""
+    """Return the alert after its channels were told of it as it was: `told`. A problem of None: the channel took it."""
     sent = dict(alert.sent)
     for channel, problem in problems.items():
         before = sent.get(channel, _NOTHING_SENT)
@@ -543,24 +527,20 @@ def note_sent(alert: Alert, told: Alert, problems: Mapping[str, str | None], hol
             sent[channel] = replace(
                 before, incident=told.incident, tries=before.tries + 1, next_at=now + rest, problem=problem[:500]
             )
-    mine = alert.holder == holder
-    return replace(
-        alert,
-        sent=sent,
-        holder=None if mine else alert.holder,
-        held_until=None if mine else alert.held_until,
-    )
+    if alert.holder == holder:
+        return replace(alert, sent=sent, holder=None, held_until=None)
+    return replace(alert, sent=sent)
 
 
 def later_alert(theirs: Alert, ours: Alert) -> Alert | None:
-    """What replaces theirs, of two written in stores that could not see each other: ours, if it changed last."""
+    """Return what replaces `theirs`, of two alerts from stores apart from each other: ours, if it changed last."""
     if ours.changed_at is None or (theirs.changed_at is not None and theirs.changed_at >= ours.changed_at):
         return None
     return replace(ours, version=theirs.version)
 
 
 def notice_id(alert: Alert) -> str:
-    """What a receiver may compare: the same notice may come twice, if a process died that had just told it.
+    """Return an id for receivers: the same notice may come twice, if a process died that had just told it.
 
     >>> notice_id(Alert("no_worker", notice=3))
     'default/no_worker/3'

@@ -1,15 +1,15 @@
-"""Alerts: a process looks at the queue, writes what is due to be said, and tells the channels what is written.
+"""Alerts: a process looks at the queue, writes the notices that are due, and tells the channels what is written.
 
-A notice is written before it is sent, and who sends it holds the alert for a while: of many processes one tells it.
-If that one dies, another one tells it after that time. A channel that fails is tried again by itself; nothing else
-waits for it.
+A notice is written before it is sent, and its sender holds the alert for a while: of many processes one tells it. If
+that one dies, another one tells it after that time. A channel that fails is tried again on its own; nothing else waits
+for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -83,10 +83,10 @@ class Alerts:
         return self._context.rules(AlertRules)
 
     async def list(self, *, resolved: bool = False) -> Sequence[Alert]:
-        """The alerts that hold, the latest first; with `resolved` also those that are over, as long as they are known.
+        """List the alerts that hold, the latest first; with `resolved` also the known ones that are over.
 
-        Empty where no channel is configured: nobody looks then. They are about all letters of a namespace, so who sees
-        a part of one is told of none.
+        Empty where no channel is configured: no process looks then. They are about all letters of a namespace, so a
+        reader of a part of one gets none.
         """
         await self._context.open()
         scope = self._context.scope
@@ -95,12 +95,12 @@ class Alerts:
         return [each for each in found if each.name != WATCH and (scope is None or scope.covers_whole(each.namespace))]
 
     async def rules(self) -> Sequence[RuleReport]:
-        """All rules, with whether people are told by them, how, and how many alerts hold because of each."""
+        """Report all rules: whether they are on, their channels, and how many alerts hold because of each."""
         known = self._context.sees_whole_namespace
         return report_rules(self._rules, [each.reasons for each in await self.list()] if known else None)
 
     async def test(self, channel: str | None = None) -> Mapping[str, str | None]:
-        """Tell one channel, or all that are configured, that this is a test. What each answered; None: it took it.
+        """Send a test to one channel, or to all that are configured, and return each problem; None: it took it.
 
         Raises InvalidInput for a channel that is not configured.
         """
@@ -131,7 +131,7 @@ class Alerts:
     # --- what a worker does
 
     async def run(self) -> int:
-        """Look, if it is time to, and tell what is due; a worker does it. Returns how many notices were taken."""
+        """Look, if it is time to, and send due notices; a worker does it. Returns how many notices were taken."""
         if not self._rules.channels or not self._context.is_at_home:
             return 0
         try:
@@ -144,18 +144,18 @@ class Alerts:
         return taken + await self._tell_unwritten(None)
 
     async def look(self) -> None:
-        """Look at the queue, and write what became of each alert."""
+        """Look at the queue, and update each alert."""
         open_ones = {each.name: each for each in await self.list()}
-        findings, whole = await self._find(frozenset(open_ones))
+        findings, is_over = await self._find(frozenset(open_ones))
         for name, finding in findings.items():
             await self._advance(name, finding)
         for name in open_ones:
-            if name not in findings and whole(name):
+            if name not in findings and is_over(name):
                 await self._advance(name, None)
         await self._remove_old()
 
     async def send(self) -> int:
-        """Tell the channels what they have not been told. Returns how many notices were taken."""
+        """Send due notices to the channels. Returns how many were taken."""
         now = self._clock.now()
         recent = Query((Between("noticed_at", at_least=now - _RECENT),))
         due = [each async for each in scan(self._records, recent) if owed_channels(each, self._rules, now)]
@@ -168,9 +168,7 @@ class Alerts:
             return 0
         if (held := await write_one(self._records, claimed)) is None:  # somebody else was quicker
             return 0
-        channels = make_channels(self._rules, self._clock)
-        problems = await _tell(held, {name: channels[name] for name in owed})
-        self._note_problems(held, problems)
+        problems = await self._tell(held, owed)
         after = self._clock.now()
         with suppress(StoreError):  # told again later, rather than not at all
             await update_with_retry(
@@ -178,16 +176,20 @@ class Alerts:
             )
         return sum(problem is None for problem in problems.values())
 
-    def _note_problems(self, alert: Alert, problems: Mapping[str, str | None]) -> None:
+    async def _tell(self, alert: Alert, names: Sequence[str]) -> dict[str, str | None]:
+        """Tell these channels, count and log their problems, and return them."""
+        channels = make_channels(self._rules, self._clock)
+        problems = await _tell(alert, {name: channels[name] for name in names})
         for channel, problem in problems.items():
             if problem is not None:
                 self._context.counts["alert_notices_failed"] += 1
                 extra = log_event("alert.failed", channel=channel, alert=alert.name)
                 log.warning("%s did not take a notice of alert %s, which is tried again: %s",
                             channel, alert.name, problem, extra=extra)  # fmt: skip
+        return problems
 
     async def _begin_look(self) -> bool:
-        """Whether it is this process that looks now."""
+        """Return whether it is this process that looks now."""
         now, skew = self._clock.now(), self._context.limits.skew
         watch = await get_one(self._records, Alert(WATCH, self._context.namespace).key)
         if watch is not None and watch.changed_at is not None:
@@ -214,34 +216,33 @@ class Alerts:
             await self._records.remove(old)
 
     async def _tell_unwritten(self, finding: Finding | None) -> int:
-        """Tell that the store is down, of which nothing can be written: each process for itself, with the same key."""
+        """Tell that the store is down and cannot be written to: each process for itself, with the same key."""
         now = self._clock.now()
         self._unwritten = next_alert(self._unwritten, finding, self._rules, now)
         wanted = owed_channels(self._unwritten, self._rules, now)
         if not wanted:
             return 0
-        channels = make_channels(self._rules, self._clock)
-        problems = await _tell(self._unwritten, {name: channels[name] for name in wanted})
-        self._note_problems(self._unwritten, problems)
+        problems = await self._tell(self._unwritten, wanted)
         self._unwritten = note_sent(self._unwritten, self._unwritten, problems, "", self._clock.now())
         return sum(problem is None for problem in problems.values())
 
     # --- what is wrong now
 
-    async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], _Whole]:
-        """What is wrong, by the names of alerts; and of which alerts the absence means that they are over."""
+    async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], Callable[[str], bool]]:
+        """Return the problems now, by the names of alerts; and a test whether another alert is over.
+
+        Only one of a kind that was looked at completely can be over because nothing was found.
+        """
         rules, now = self._rules, self._clock.now()
-        found: list[Finding | None] = []
         health = await self._dlq.health()
-        found.append(store_finding(health.status, health.detail, rules))
+        found: list[Finding | None] = [store_finding(health.status, health.detail, rules)]
         groups: Sequence[GroupView] = ()
-        groups_whole = True
+        groups_whole = numbers_whole = runs_whole = True
         if any(reason in rules.rules for reason in (*GROUP_REASONS, AlertReason.MANY_EXHAUSTED)):
             page = await self._dlq.service(Groups).list(limit=_MOST)
             groups, groups_whole = page.items, page.degraded is None and page.next is None
         of_groups = [each for view in groups if (each := group_finding(view, rules, now))]
         found += fold_groups(of_groups, own, rules.most_groups)
-        numbers_whole = True
         if AlertReason.NO_WORKER in rules.rules or AlertReason.MANY_EXHAUSTED in rules.rules:
             stats = await self._dlq.get_statistics()
             numbers_whole = not stats.get("degraded") and stats.get("live_workers") is not None
@@ -253,28 +254,17 @@ class Alerts:
             halted = await self._dlq.service(BulkRuns).list(RunState.HALTED, limit=_MOST)
             found += [run_finding(run.run_id, run.verb, run.halted_because, rules) for run in halted.items]
             runs_whole = halted.degraded is None and halted.next is None
-        else:
-            runs_whole = True
-        findings = {each.name: each for each in found if each is not None}
-        return findings, _Whole(groups_whole, numbers_whole, runs_whole)
 
+        def is_over(name: str) -> bool:
+            if name.startswith("group"):
+                return groups_whole
+            return runs_whole if name.startswith("run:") else name == AlertReason.DEGRADED or numbers_whole
 
-class _Whole:
-    """Of which alerts all was seen that there is: only these can be over because nothing was found."""
-
-    def __init__(self, groups: bool, numbers: bool, runs: bool) -> None:
-        self._groups, self._numbers, self._runs = groups, numbers, runs
-
-    def __call__(self, name: str) -> bool:
-        if name.startswith("group"):
-            return self._groups
-        if name.startswith("run:"):
-            return self._runs
-        return name == AlertReason.DEGRADED or self._numbers
+        return {each.name: each for each in found if each is not None}, is_over
 
 
 async def _tell(alert: Alert, channels: Mapping[str, Channel]) -> dict[str, str | None]:
-    """Tell all of them at once. What was wrong with each; None: it took the notice."""
+    """Tell all channels at once, and return each problem; None: it took the notice."""
 
     async def tell(channel: Channel) -> str | None:
         try:

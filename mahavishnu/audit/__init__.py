@@ -1,4 +1,4 @@
-"""The audit: reads of the log that `mahavishnu.engine.audit` writes."""
+"""The audit log: every act of people and rules."""
 
 from __future__ import annotations
 

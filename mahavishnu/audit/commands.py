@@ -1,4 +1,4 @@
-"""`mahavishnu audit`: who did what."""
+"""`mahavishnu audit`: acts of people and rules."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def list_audit(
 
 
 def _changes(changes: Mapping[str, Any]) -> str:
-    """The changes of one entry: all of them in a pipe, for people the first ones, cut short."""
+    """Describe the changes of one entry: all of them in a pipe, for people the first ones, cut short."""
     most = _MAX_CHANGES if for_people() else len(changes)
     texts = [
         f"{name}: {_side(change, 'before')}{_side(change, 'after')}" for name, change in list(changes.items())[:most]

@@ -1,4 +1,4 @@
-"""The audit: who did what, filtered by what the address says."""
+"""The page of the audit: acts of people and rules, filtered by the address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Text = Annotated[str, Field(max_length=1000)]
 
 
 class AuditPageQuery(NamespacePageQuery):
-    """Which acts; empty is as if it was not there, since a form sends all its fields."""
+    """The filters; empty ones do not count, since a form sends all its fields."""
 
     actor: Text = ""
     action: Text = ""
@@ -48,31 +48,31 @@ class AuditView:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self._given)
+        return bool(self._filters)
 
     @property
     def next(self) -> str:
-        """Where the next page is."""
-        return f"audit?{urlencode({**self._given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+        """The link to the next page."""
+        return f"audit?{urlencode({**self._filters, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
 
     @property
     def command(self) -> str:
-        """The same for the command line."""
-        options = {f"--{name}": value for name, value in self._given.items()}
+        """The same list on the command line."""
+        options = {f"--{name}": value for name, value in self._filters.items()}
         return shlex.join(["mahavishnu", "audit", "list", *chain(*options.items())])
 
     @property
     def query(self) -> str:
-        """The same for the API."""
-        return urlencode(self._given)
+        """The same list in the API."""
+        return urlencode(self._filters)
 
     @property
-    def _given(self) -> dict[str, str]:
+    def _filters(self) -> dict[str, str]:
         names = ("actor", "action", "subject", "outcome", "since", "until")
         return {name: value for name in names if (value := getattr(self.params, name).strip())}
 
     def path_of(self, entry: AuditEntry) -> str | None:
-        """The page of what the act was done to, if it has one."""
+        """Return the page of the act's subject, if it has one."""
         kind, _, name = entry.subject.partition(":")
         if kind == "letter":
             return _letter_path(name)
@@ -85,20 +85,13 @@ class AuditView:
 async def audit_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditPageQuery, Query()]
 ) -> Response:
-    """Acts of people and rules, and those that were refused, newest first."""
+    """Show acts of people and rules, and those that were refused, newest first."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> AuditView:
-        page = await dlq.audit.list(
-            actor=params.actor.strip() or None,
-            action=params.action.strip() or None,
-            subject=params.subject.strip() or None,
-            outcome=params.outcome.strip() or None,
-            since=read_day(params.since),
-            until=read_day(params.until),
-            limit=params.limit,
-            after=params.cursor,
-        )
+        named = {name: getattr(params, name).strip() or None for name in ("actor", "action", "subject", "outcome")}
+        since, until = read_day(params.since), read_day(params.until)
+        page = await dlq.audit.list(**named, since=since, until=until, limit=params.limit, after=params.cursor)
         return AuditView(page, params)
 
     found = await console_of(request).share(request, dlq, "audit", read, params.model_dump_json())
@@ -106,7 +99,7 @@ async def audit_page(
 
 
 def _letter_path(key: str) -> str:
-    """The page of the letter with this key.
+    """Return the page of the letter with this key.
 
     >>> _letter_path("wf_1"), _letter_path("eu/mail/a/b")
     ('letters/wf_1', 'letters/a%2Fb?namespace=eu&queue=mail')

@@ -21,11 +21,11 @@ Word = Annotated[str, Field(min_length=1, max_length=1000)]
 
 @fields_of(AuditEntry, "entry_id at actor action subject outcome")
 class AuditLine(ResponseModel):
-    """Who did what, or tried to."""
+    """An act of a person or a rule, or an attempt at one."""
 
 
 class AuditQuery(NamespacePageQuery):
-    """Which acts."""
+    """The filters of the list."""
 
     actor: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     action: Word | None = None
@@ -40,17 +40,8 @@ class AuditQuery(NamespacePageQuery):
 async def list_audit(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[AuditQuery, Query()]
 ) -> Response:
-    """Acts of people and rules, and those that were refused."""
+    """List acts of people and rules, and those that were refused."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.audit.list(
-        actor=params.actor,
-        action=params.action,
-        subject=params.subject,
-        outcome=params.outcome,
-        since=params.since,
-        until=params.until,
-        limit=params.limit,
-        after=params.cursor,
-    )
+    page = await dlq.audit.list(**params.model_dump(exclude={"namespace", "cursor"}), after=params.cursor)
     shown = [{**to_json(entry), "namespace": entry.namespace or DEFAULT_NAMESPACE} for entry in page.items]
     return json_response(shown, 200, page_headers(request, page))

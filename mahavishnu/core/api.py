@@ -13,8 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
-from mahavishnu.access.oidc import Provider, ProviderRules
-from mahavishnu.access.provider_logins import ProviderLogins
+from mahavishnu.access.oidc import Provider, ProviderLogins, ProviderRules
 from mahavishnu.access.sessions import Sessions
 from mahavishnu.access.throttle import LoginThrottle
 from mahavishnu.console.console import Console

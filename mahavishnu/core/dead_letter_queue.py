@@ -37,7 +37,6 @@ from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import Query
 from mahavishnu.monitoring import statistics as numbers
-from mahavishnu.monitoring.health import store_health
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.values.payload import LetterRequest
 
@@ -335,7 +334,7 @@ class DeadLetterQueue:
 
     async def health(self) -> Health:
         """How the store is. Never raises."""
-        return await store_health(self.context)
+        return await numbers.store_health(self.context)
 
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]:
         """What a person should look at: groups that grow or are back, then what the numbers, or `stats` of now, say."""

@@ -1,4 +1,4 @@
-"""Encrypted values: reveal them, and encrypt stored records again with another key."""
+"""Encryption of stored values: revealing them, and renewing their keys."""
 
 from __future__ import annotations
 

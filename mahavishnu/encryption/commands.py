@@ -1,6 +1,4 @@
-"""Encrypted values: `mahavishnu dlq reveal` shows those of a letter, `mahavishnu dlq encrypt` renews stored ones, and
-`mahavishnu config new-key` makes a key.
-"""
+"""Encrypted values: `mahavishnu dlq reveal`, `mahavishnu dlq encrypt` and `mahavishnu config new-key`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypted values over HTTP: those of a letter, for those who may see them, and how stored ones get the newest key."""
+"""Encrypted values over HTTP: revealing those of a letter, and renewing the keys of stored ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ router = Router(tag="letters")
 
 
 class Revealed(ResponseModel):
-    """What a letter has encrypted, in clear."""
+    """The encrypted values of a letter, in clear."""
 
     task: Any = None
     metadata: dict[str, Any]
 
 
 class EncryptRequest(RequestModel):
-    """Which lot; nothing is changed unless `dry_run` is false."""
+    """The lot to encrypt; nothing is changed unless `dry_run` is false."""
 
     dry_run: StrictBool = True
     limit: Annotated[int, Field(ge=1, le=5000)] = 500
@@ -37,7 +37,7 @@ class EncryptRequest(RequestModel):
 
 
 class EncryptResult(ResponseModel):
-    """What came of a lot."""
+    """The result of a lot."""
 
     looked_at: int
     changed: int = Field(description="Or would be")
@@ -48,7 +48,7 @@ class EncryptResult(ResponseModel):
 
 @router.post("/dlq/encrypt", response_model=EncryptResult, summary="Encrypt what is stored by the newest key")
 async def encrypt(dlq: Queue, actor: Admin, body: EncryptRequest | None = None) -> Response:
-    """One lot of it; ask again with `next`. It can be begun again at any time: what is encrypted so is left alone."""
+    """Encrypt one lot; ask again with `next`. It can be begun again at any time: what is encrypted so is left alone."""
     body = body or EncryptRequest()
     lot = await dlq.service(EncryptionRenewal).renew(
         dry_run=body.dry_run, limit=body.limit, after=body.after, by=acting_name(actor, body.by)
@@ -65,7 +65,7 @@ async def encrypt(dlq: Queue, actor: Admin, body: EncryptRequest | None = None) 
 async def reveal(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
 ) -> Response:
-    """The audit says who looked, and why. Not kept for an idempotency key."""
+    """Show encrypted values; the audit says who looked, and why. Not kept for an idempotency key."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None
     revealed = await dlq.service(LetterOperations).reveal(decode_id(task_id), by=who, notes=notes, **where.arguments)
     return json_response(revealed, 200, {"Cache-Control": "no-store"})

@@ -1,13 +1,14 @@
-"""Encrypts what is stored already: what was kept in clear before encryption was switched on, or by an older key.
+"""Encrypts stored values again: those kept in clear before encryption was switched on, and those of an older key.
 
-It goes through the records lot by lot and changes each by compare-and-set. What is as it should be is left alone, so
-whoever begins again after a crash goes on where that happened, and two who do it at once do no harm.
+It goes through the records lot by lot and changes each by compare-and-set. A record with the right key is left alone,
+so a renewal that begins again after a crash goes on where that happened, and two at once do no harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -31,17 +32,17 @@ from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import StepRecord, TaskRecord, evolve
 from mahavishnu.values.encryption import Encryption
 
-# ----------------------------------------------------------------------------------------------------
-# What becomes of stored work when its encrypted values get another key, and what a renewal cannot reach.
-
 Renew = Callable[[Json, Json], tuple[Json, Json]]
 """A payload and its types with another key; the very same two where nothing is to be done."""
+MOST_AT_ONCE = 5000
+_ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"
+Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
 
 
 def renew_task(task: TaskRecord, renew: Renew) -> TaskRecord:
-    """A tracked task with what it was given and what its steps returned as `renew` makes it; itself if that is equal.
+    """Return a tracked task with its context and the results of its steps renewed; itself if nothing changes.
 
-    What somebody else runs, who gave its context and results himself, stays as it was given.
+    A task that the application runs itself stays as it was given.
     """
     if task.work_id is None:
         return task
@@ -62,18 +63,8 @@ def _renew_step(step: StepRecord, renew: Renew) -> StepRecord:
     return replace(step, result=result, result_types=types)
 
 
-def loses_letter(task: TaskRecord, renewed: TaskRecord) -> bool:
-    """Whether a letter of the task could be where the renewed one does not look: an id may be made of its context."""
-    return letter_ids_of(task) != letter_ids_of(renewed)
-
-
-def with_letter(renewed: TaskRecord, letter: DeadLetter) -> TaskRecord:
-    """The renewed task, which finds its letter by that one's own id."""
-    return evolve(renewed, work_id=letter.task_id)
-
-
 def out_of_reach(detached: Sequence[str], waiting_outside: int) -> tuple[str, ...]:
-    """What a renewal has not looked at, in words: it keeps the keys that it was encrypted with.
+    """Describe what a renewal has not looked at, and what keeps its keys therefore.
 
     >>> out_of_reach(["2026_01"], 0)[0]
     'month 2026_01 of the archive, which is detached: attach it and begin again'
@@ -88,18 +79,12 @@ def out_of_reach(detached: Sequence[str], waiting_outside: int) -> tuple[str, ..
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-
-MOST_AT_ONCE = 5000
-_ARCHIVE, _ARCHIVED_TASKS = "archive:", "archived-tasks:"
-Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
-
-
 @dataclass(frozen=True, slots=True)
 class RenewedLot:
-    """What came of one lot: how many records were looked at and are `changed`, or would be; `failed` says why others
-    could not be, by their keys. `next` is where the next lot begins; None: there is none. `out_of_reach` says what no
-    lot looks at.
+    """The result of one lot: how many records were looked at and are `changed`, or would be.
+
+    `failed` says why others could not be, by their keys. `next` is where the next lot begins; None: there is none.
+    `out_of_reach` says what no lot looks at.
     """
 
     looked_at: int = 0
@@ -109,25 +94,23 @@ class RenewedLot:
     out_of_reach: Sequence[str] = ()
 
     def plus(self, later: RenewedLot) -> RenewedLot:
-        """Both as one."""
+        """Return both as one."""
         looked_at, changed = self.looked_at + later.looked_at, self.changed + later.changed
         return RenewedLot(looked_at, changed, {**self.failed, **later.failed}, later.next, later.out_of_reach)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where records are, and what makes each of them what it should be: the very same one if it is that."""
+    """A place of records, and the function that renews one: it returns the very same record if nothing changes."""
 
     records: Collection[Any]
     change: Change
 
 
 class EncryptionRenewal:
-    """Encrypts the stored letters of a namespace, the items of its queues and its tracked tasks by the key that
-    encrypts now.
+    """Encrypts the stored letters, queue items and tracked tasks of a namespace by the current key.
 
-    That is what tasks, letters, former letters, revisions, waiting failures and the attached months of the archive
-    have.
+    These are tasks, letters, former letters, revisions, waiting failures and the attached months of the archive.
     """
 
     def __init__(self, context: QueueContext) -> None:
@@ -136,8 +119,9 @@ class EncryptionRenewal:
     async def renew(
         self, *, dry_run: bool = True, limit: int = 500, after: str | None = None, by: str = DEFAULT_ACTOR
     ) -> RenewedLot:
-        """Look at the next `limit` records, and unless `dry_run`, encrypt what is to be. Raises InvalidInput where
-        nothing is encrypted, and StoreError; then begin again with the same `after`.
+        """Look at the next `limit` records, and unless `dry_run`, encrypt them by the current key.
+
+        Raises InvalidInput where nothing is encrypted, and StoreError; then begin again with the same `after`.
 
         >>> (await dlq.encryption.renew(dry_run=False, by="ann")).changed  # doctest: +SKIP
         12
@@ -161,24 +145,22 @@ class EncryptionRenewal:
         return replace(lot, out_of_reach=unreached)
 
     async def renew_all(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> RenewedLot:
-        """All lots, one after the other. Raises what `renew` raises; what was done stays done."""
+        """Renew all lots, one after the other. Raises what `renew` raises; finished lots stay renewed."""
         done = await self.renew(dry_run=dry_run, by=by)
         while done.next is not None:
             done = done.plus(await self.renew(dry_run=dry_run, after=done.next, by=by))
         return done
 
     async def _places(self, encryption: Encryption) -> tuple[Mapping[str, _Place], Sequence[str]]:
-        """Where records are, in the order in which they are looked at: from a place to later ones they go meanwhile.
-        And what is in none of them.
-        """
+        """Return the places to look at, ordered so that records only move forward, and the places out of reach."""
         context, store = self._context, self._context.store
-        letter, task = encryption.renew_letter, self._renew_task(encryption)
+        letter, task = encryption.renew_letter, partial(self._renew_task, encryption)
         found = {
             "tasks": _Place(store.collection(TASKS), task),
             "waiting": _Place(store.collection(WAITING), letter),
             "letters": _Place(store.collection(LETTERS), letter),
             "history": _Place(store.collection(HISTORY), letter),
-            "revisions": _Place(context.revisions, _renew_revision(encryption)),
+            "revisions": _Place(context.revisions, partial(_renew_revision, encryption)),
         }
         archive, detached = Partitions(require_home(context), context.clock), []
         for partition in await archive.every():
@@ -186,9 +168,9 @@ class EncryptionRenewal:
                 detached.append(partition.name)
                 continue
             name = partition.name
-            found[_ARCHIVE + name] = _Place(archive.letters(name), _renew_copy(encryption))
+            found[_ARCHIVE + name] = _Place(archive.letters(name), partial(_renew_copy, encryption))
             if partition.has_tasks:
-                found[_ARCHIVED_TASKS + name] = _Place(archive.tasks(name), _renew_task_copy(encryption))
+                found[_ARCHIVED_TASKS + name] = _Place(archive.tasks(name), partial(_renew_task_copy, encryption))
         outside = len(context.waiting.own_in_memory()) + len(context.waiting.own_files())
         return found, out_of_reach(detached, outside)
 
@@ -242,7 +224,7 @@ class EncryptionRenewal:
         return changed
 
     async def _of_namespace(self, records: Sequence[Any], namespace: str, failed: dict[str, str]) -> list[Any]:
-        """Those of a namespace, and of its queues. A revision is where its letter is."""
+        """Return the records of a namespace, and of its queues. A revision is where its letter is."""
         where = [getattr(each, "namespace", None) for each in records]
         if records and isinstance(records[0], Revision):
             store = self._context.store
@@ -259,16 +241,13 @@ class EncryptionRenewal:
             if own is not None and own.partition("@")[0] == namespace
         ]
 
-    def _renew_task(self, encryption: Encryption) -> Change:
-        handover = Lifecycle(self._context).handover
-
-        async def renew(task: TaskRecord) -> TaskRecord:
-            renewed = renew_task(task, encryption.renew)
-            if loses_letter(task, renewed) and (letter := await handover.find_letter(task)) is not None:
-                return with_letter(renewed, letter)
+    async def _renew_task(self, encryption: Encryption, task: TaskRecord) -> TaskRecord:
+        renewed = renew_task(task, encryption.renew)
+        if letter_ids_of(task) == letter_ids_of(renewed):
             return renewed
-
-        return renew
+        # an id may be made of the context
+        letter = await Lifecycle(self._context).handover.find_letter(task)
+        return renewed if letter is None else evolve(renewed, work_id=letter.task_id)
 
 
 async def _renew(change: Change, record: Any) -> Any:
@@ -277,7 +256,7 @@ async def _renew(change: Change, record: Any) -> Any:
 
 
 def _begin(after: str | None, places: Mapping[str, _Place]) -> tuple[str, Cursor | None]:
-    """Where a lot begins. In a month that was detached meanwhile: with the first one that is there."""
+    """Return where a lot begins: in a month that was detached meanwhile, with the first one that is there."""
     name, _, cursor = (next(iter(places)) + " " if after is None else after).partition(" ")
     if name in places:
         return name, Cursor.parse(cursor) if cursor else None
@@ -287,49 +266,36 @@ def _begin(after: str | None, places: Mapping[str, _Place]) -> tuple[str, Cursor
     raise InvalidInput(f"{after!r:.80} is no place where a lot begins: give the `next` of the lot before")
 
 
-def _renew_revision(encryption: Encryption) -> Callable[[Revision], Revision]:
-    def renew(revision: Revision) -> Revision:
-        before = Json.of(revision.payload_types) if revision.payload_types else EMPTY
-        task, types = encryption.renew(revision.task, before)
-        metadata = encryption.renew_untyped(revision.metadata)
-        if task is revision.task and types is before and metadata is revision.metadata:
-            return revision
-        return replace(revision, task=task, payload_types=types.value or None, metadata=metadata)
-
-    return renew
+def _renew_revision(encryption: Encryption, revision: Revision) -> Revision:
+    before = Json.of(revision.payload_types) if revision.payload_types else EMPTY
+    task, types = encryption.renew(revision.task, before)
+    metadata = encryption.renew_untyped(revision.metadata)
+    if task is revision.task and types is before and metadata is revision.metadata:
+        return revision
+    return replace(revision, task=task, payload_types=types.value or None, metadata=metadata)
 
 
-def _renew_copy(encryption: Encryption) -> Callable[[ArchivedLetter], ArchivedLetter]:
-    """What renews a letter in the archive. Raises CorruptRecord for one that is not what was put there."""
-
-    def renew(copy: ArchivedLetter) -> ArchivedLetter:
-        if not copy.is_intact():
-            raise CorruptRecord(copy.key, "its checksum differs from what was written")
-        letter: DeadLetter = copy.read_letter()
-        former, revisions = copy.read_former(), copy.read_revisions()
-        fresh = encryption.renew_letter(letter)
-        formers: list[FormerLetter] = [encryption.renew_letter(each) for each in former]
-        others = [*map(_renew_revision(encryption), revisions)]
-        if fresh is letter and all(a is b for a, b in zip([*former, *revisions], [*formers, *others], strict=True)):
-            return copy
-        text = copy.letter if fresh is letter else LETTERS.document(fresh)
-        olds = tuple(HISTORY.document(each) for each in formers)
-        edits = tuple(REVISIONS.document(each) for each in others)
-        return replace(copy, letter=text, former=olds, revisions=edits, checksum=checksum_of(text, olds, edits))
-
-    return renew
+def _renew_copy(encryption: Encryption, copy: ArchivedLetter) -> ArchivedLetter:
+    """Renew an archived letter. Raises CorruptRecord for a damaged copy."""
+    if not copy.is_intact():
+        raise CorruptRecord(copy.key, "its checksum differs from what was written")
+    letter: DeadLetter = copy.read_letter()
+    former, revisions = copy.read_former(), copy.read_revisions()
+    fresh = encryption.renew_letter(letter)
+    formers: list[FormerLetter] = [encryption.renew_letter(each) for each in former]
+    others = [_renew_revision(encryption, each) for each in revisions]
+    if fresh is letter and all(a is b for a, b in zip([*former, *revisions], [*formers, *others], strict=True)):
+        return copy
+    text = copy.letter if fresh is letter else LETTERS.document(fresh)
+    olds = tuple(HISTORY.document(each) for each in formers)
+    edits = tuple(REVISIONS.document(each) for each in others)
+    return replace(copy, letter=text, former=olds, revisions=edits, checksum=checksum_of(text, olds, edits))
 
 
-def _renew_task_copy(encryption: Encryption) -> Callable[[ArchivedTask], ArchivedTask]:
-    """What renews a lifecycle task in the archive, which is found by the ids of its letters as before. Raises
-    CorruptRecord.
-    """
-
-    def renew(copy: ArchivedTask) -> ArchivedTask:
-        task = copy.read_task()
-        if (fresh := renew_task(task, encryption.renew)) is task:
-            return copy
-        text = TASKS.document(fresh)
-        return replace(copy, task=text, checksum=checksum_of(text, copy.transitions))
-
-    return renew
+def _renew_task_copy(encryption: Encryption, copy: ArchivedTask) -> ArchivedTask:
+    """Renew an archived lifecycle task, which keeps its letters' ids. Raises CorruptRecord for a damaged copy."""
+    task = copy.read_task()
+    if (fresh := renew_task(task, encryption.renew)) is task:
+        return copy
+    text = TASKS.document(fresh)
+    return replace(copy, task=text, checksum=checksum_of(text, copy.transitions))

@@ -48,7 +48,7 @@ _FROM_USERS = ("task", "metadata", "patch")  # changes of these may contain what
 
 @contextmanager
 def acting_as(*, role: str | None = None, via: str = "python") -> Iterator[None]:
-    """Audit what is done inside as done in this role and by this way: `python`, `cli`, `http` or `rule`.
+    """Audit acts inside the block as done in this role and by this way: `python`, `cli`, `http` or `rule`.
 
     >>> with acting_as(role="operator", via="http"):
     ...     pass  # await dlq.letters.resolve("wf_1", by="ann")
@@ -62,7 +62,7 @@ def acting_as(*, role: str | None = None, via: str = "python") -> Iterator[None]
 
 @dataclass(slots=True)
 class AuditRecord:
-    """What is known of an act while it is being done; its audit entry gets it at the end."""
+    """The facts of an act while it is being done; its audit entry gets them at the end."""
 
     changes: Changes = field(default_factory=dict)
     why: str | None = None
@@ -81,7 +81,7 @@ class AuditRecord:
 
 
 class AuditLog:
-    """Who did what: writes audit entries and finds them."""
+    """The acts of people and rules: writes audit entries and finds them."""
 
     @classmethod
     def for_queue(cls, queue: Any) -> AuditLog:
@@ -99,10 +99,10 @@ class AuditLog:
         principal: Principal | None = None,
         may: MayAct | None = None,
     ) -> None:
-        """`open_store` is awaited before the store is used; values under `redact_keys` are masked in entries.
+        """Await `open_store` before the store is used; mask values under `redact_keys` in entries.
 
         Entries are about letters of `namespace`, unless they name another one; those of `*` are only read. With a
-        `principal`, only what that one may do is done, and only if `may` agrees.
+        `principal`, only permitted acts are done, and only if `may` agrees.
         """
         self._store, self._clock, self._open, self._redact_keys = store, clock, open_store, redact_keys
         self._namespace = namespace
@@ -123,7 +123,7 @@ class AuditLog:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> Page[AuditEntry]:
-        """Entries, newest first; `page.next` is where the next page begins. Filters take one value or several.
+        """List entries, newest first; `page.next` is where the next page begins. Filters take one value or several.
 
         With a letter as `subject`, the entries of the bulk runs that have moved it are included. `since` is included,
         `until` is not. Raises InvalidInput for filters that make no sense, and StoreError.
@@ -150,7 +150,7 @@ class AuditLog:
         return replace(page, items=entries, degraded=page.degraded or unseen)
 
     async def _visible_parts(self, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
-        """What of it who asks sees: with a part of a namespace, what is about letters of that, and their own acts."""
+        """Return the visible entries: for a part of a namespace, those about its letters, and the reader's own acts."""
         who = self._principal
         if who is None or who.scope.queues is who.scope.adapters is None:
             return entries
@@ -167,7 +167,7 @@ class AuditLog:
     async def record_denial(
         self, actor: str, role: str | None, action: str, subject: str, why: str, where: str | None = None
     ) -> AuditEntry:
-        """Write an entry of action `denied`: somebody tried what they may not do. Raises StoreError."""
+        """Write an entry of action `denied`: an actor tried something forbidden. Raises StoreError."""
         await self._open()
         entry = self._entry("denied", subject, actor, None, where=where)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
@@ -179,7 +179,7 @@ class AuditLog:
     async def require(self, action: str, subject: str, where: str | None = None) -> None:
         """Raise PermissionDenied, once that is written down, if the principal may not do this. Raises StoreError.
 
-        This is the one place where it is asked who may do what; without a principal the application itself acts.
+        All permissions are checked here; without a principal the application itself acts.
         """
         who = self._principal
         if who is None:
@@ -194,9 +194,9 @@ class AuditLog:
             raise PermissionDenied(action, why)
 
     async def forget_contents(self, subject: str) -> None:
-        """Take out of the entries about a subject what they say of its contents; who did what stays. Raises StoreError.
+        """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
 
-        Those of its deletion stay as they are.
+        The entries of its deletion stay as they are.
         """
 
         def strip(entry: AuditEntry) -> AuditEntry:
@@ -212,7 +212,7 @@ class AuditLog:
                 await update_with_retry(self._entries, entry.key, strip, what="audit entry")
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-        """Audit subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
+        """Return subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
         keys = [subject.removeprefix("letter:") for subject in subjects if subject.startswith("letter:")]
         if not keys:
             return (), None
@@ -288,7 +288,7 @@ class AuditLog:
         )
 
     async def _begin(self, entry: AuditEntry) -> AuditEntry:
-        """Write the entry, in the place of one that a process which died may have left."""
+        """Write the entry, in the place of one that a dead process may have left."""
 
         def replace_stored(there: AuditEntry | None) -> AuditEntry:
             return replace(entry, version=there.version if there else None)
@@ -316,7 +316,7 @@ class AuditLog:
 
 
 async def _refusal(may: MayAct, name: str, action: str) -> str | None:
-    """Why the application's own rule refuses an act; what goes wrong in it refuses, too."""
+    """Return why the application's own rule refuses an act; an error in the rule refuses, too."""
     try:
         return None if await may(name, action) is True else f"is refused to {name} by the application's own rule"
     except Exception:
@@ -325,12 +325,12 @@ async def _refusal(may: MayAct, name: str, action: str) -> str | None:
 
 
 def _exists(entry: AuditEntry) -> StoreUnavailable:
-    """The error for an id that is taken; ids are random, so no other entry has this one."""
+    """Return the error for an id that is taken; ids are random, so no other entry has this one."""
     return StoreUnavailable(f"audit entry {entry.key} is there already")
 
 
 def _without_payloads(changes: Json) -> Json:
-    """What was changed, without what it was and is where that is a part of a task or of metadata, or searched for."""
+    """Return the changes without the values of tasks, metadata and queries."""
     shown = {
         name: dict.fromkeys(change, MASK) if name.split("/")[0] in (*_FROM_USERS, "query") else change
         for name, change in changes.value.items()

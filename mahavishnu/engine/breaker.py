@@ -16,12 +16,12 @@ MOST_LABELS, OTHER = 40, "other"  # each label is a time series that monitoring 
 
 
 def circuit_name(adapter: str | None) -> str:
-    """What the circuit of letters with this adapter is called."""
+    """Return the name of the circuit for letters of this adapter."""
     return adapter or NO_ADAPTER
 
 
 class CircuitState(StrEnum):
-    """Whether calls go through."""
+    """The position of a circuit: whether calls go through."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -54,7 +54,7 @@ class Breakers:
         self._labels: set[str] = set()
 
     def acquire(self, name: str, now: float, who: str = "") -> float | None:
-        """None if a call may go through now, else the seconds to wait. A half-open circuit takes the call as its probe.
+        """Return None if a call may go through now, else the seconds to wait. A half-open circuit makes it the probe.
 
         A call that was let through has to be followed by `record_success`, `record_failure` or `release`.
         """
@@ -91,7 +91,7 @@ class Breakers:
         return replace(circuit, failures=failures, opened_at=now if opens else None, probe=None)
 
     def label(self, name: str) -> str:
-        """What metrics call the circuit: the name of one of the first `MOST_LABELS` that were asked for, or OTHER."""
+        """Return the circuit's name for metrics: its own for the first `MOST_LABELS` that are asked for, else OTHER."""
         if len(self._labels) < MOST_LABELS:
             self._labels.add(name)
         return name if name in self._labels else OTHER
@@ -103,14 +103,14 @@ class Breakers:
             self._circuits[name] = replace(circuit, probe=None)
 
     def state(self, name: str, now: float) -> CircuitState:
-        """Whether calls go through now."""
+        """Return the position of the circuit now."""
         circuit = self._circuits.get(name, Circuit())
         if circuit.opened_at is None:
             return CircuitState.CLOSED
         return CircuitState.OPEN if now < circuit.opened_at + self.cooloff_seconds else CircuitState.HALF_OPEN
 
     def report(self, now: float) -> Mapping[str, dict[str, object]]:
-        """Every circuit that is remembered, for the statistics."""
+        """Return every remembered circuit, for the statistics."""
         return {
             name: {"state": str(self.state(name, now)), "failures": circuit.failures, "skipped": circuit.skipped}
             for name, circuit in sorted(self._circuits.items())

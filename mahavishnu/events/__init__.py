@@ -1,4 +1,4 @@
-"""Domain events: the log, the outbox, delivery to other systems, and the live stream."""
+"""Domain events: derived from letters and tasks or published by users, stored, delivered, and streamed live."""
 
 from __future__ import annotations
 

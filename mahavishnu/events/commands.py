@@ -1,10 +1,9 @@
-"""`mahavishnu dlq watch`: what changes, as it changes. A table on a terminal, lines elsewhere."""
+"""`mahavishnu event` lists stored domain events; `mahavishnu dlq watch` shows changes as they happen."""
 
 from __future__ import annotations
 
 import asyncio
 import json as codec
-import json as jsons
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -30,8 +29,10 @@ from mahavishnu.cli.output import (
 from mahavishnu.letters.view import error_of, state_of
 from mahavishnu.model.clock import SystemClock
 
-# ----------------------------------------------------------------------------------------------------
-# `mahavishnu event`: stored domain events, for consumers and for people who look what is there.
+ROWS = 20
+REDRAW_SECONDS = 0.5  # at least between two tables
+_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
+Event = tuple[str, dict[str, Any]]
 
 
 @command()
@@ -59,7 +60,7 @@ async def list_events(
                     each["name"],
                     when(each["created_at"]),
                     each["task_id"],
-                    brief(jsons.dumps(each["payload"], ensure_ascii=False)),
+                    brief(codec.dumps(each["payload"], ensure_ascii=False)),
                 )
                 for each in found["events"]
             ],
@@ -82,14 +83,6 @@ async def ack(
     if json:
         return done
     print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}")
-
-
-# ----------------------------------------------------------------------------------------------------
-
-ROWS = 20
-REDRAW_SECONDS = 0.5  # at least between two tables
-_STYLES = {"pending": "yellow", "retrying": "cyan", "completed": "green", "exhausted": "red"}
-Event = tuple[str, dict[str, Any]]
 
 
 @command()
@@ -169,8 +162,8 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), expand=True)
     table.add_column("task", no_wrap=True)
-    for name in ("state", "category"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("category", no_wrap=True)
     table.add_column("error", no_wrap=True, overflow="ellipsis", ratio=1)  # it gets what is left
     for each in letters:
         table.add_row(
@@ -186,7 +179,7 @@ def _view(letters: list[Any], numbers: Mapping[str, Any]) -> Any:
 
 
 async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
-    """The names and data of server-sent events."""
+    """Yield the names and data of server-sent events."""
     name, data = "message", ""
     async for text in lines:
         field, _, value = text.rstrip("\r").partition(":")
@@ -201,7 +194,7 @@ async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 
 
 def sentence(name: str, data: Mapping[str, Any]) -> str:
-    """An event in a line.
+    """Describe an event in a line.
 
     >>> sentence("group", {"updated_at": "2030-01-01T12:00:00.000Z", "fingerprint": "v1-1", "state": "new"})
     '2030-01-01 12:00:00Z  group   v1-1  new'
@@ -209,9 +202,8 @@ def sentence(name: str, data: Mapping[str, Any]) -> str:
     when = moment(data.get("updated_at"))
     match name:
         case "letter":
-            what = (
-                f"{data['task_id']}  {data['status']}  {data['error_category'] or '-'}  retries {data['retry_count']}"
-            )
+            category = data["error_category"] or "-"
+            what = f"{data['task_id']}  {data['status']}  {category}  retries {data['retry_count']}"
         case "run":
             counts = data["counts"]
             ran = f"{counts['moved']} of {counts['members']} moved, {counts.get('failed_again', 0)} failed again"

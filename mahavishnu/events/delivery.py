@@ -1,7 +1,7 @@
-"""Brings stored events to other systems: by a webhook, and by plugins. Each of them is a consumer with a position.
+"""Delivery of stored events to other systems: by a webhook, and by plugins, each a consumer with a position.
 
-An event is brought at least once and in order, by one process at a time. What cannot be brought is tried again, for as
-long as it is kept; what a receiver refuses as such is logged, counted and passed by.
+An event is delivered at least once and in order, by one process at a time. A failed delivery is tried again, for as
+long as the event is kept; an event that its receiver refuses is logged, counted and passed by.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Deliver = Callable[[DomainEvent], Awaitable[object]]
 
 @dataclass(slots=True)
 class _Rest:
-    """Until when a receiver that cannot be reached is left alone."""
+    """The time until which an unreachable receiver is left alone."""
 
     seconds: float = 0.0
     until: datetime | None = field(default=None)
@@ -52,14 +52,14 @@ class _Hung(Exception):
 
 
 class EventDelivery:
-    """Brings the stored events of one namespace to whoever is configured."""
+    """Delivers the stored events of one namespace to all configured receivers."""
 
     def __init__(self, context: QueueContext, events: EventLog) -> None:
         self._context, self._log, self._clock = context, events, context.clock
         self._rests: dict[str, _Rest] = {}
 
     def receivers(self) -> dict[str, Deliver]:
-        """Who gets events now, by the name of the consumer."""
+        """Return the current receivers of events, by the name of the consumer."""
         found: dict[str, Deliver] = {}
         rules = self._context.rules(EventRules)
         if rules.webhook_url:
@@ -69,7 +69,7 @@ class EventDelivery:
         return found
 
     async def deliver(self) -> int:
-        """Bring everybody what is new. Returns how many were brought. Raises StoreError."""
+        """Deliver new events to all receivers, and return how many. Raises StoreError."""
         receivers = self.receivers()
         counts = await asyncio.gather(*(self._deliver_to(name, each) for name, each in receivers.items()))
         return sum(counts)
@@ -118,7 +118,7 @@ class EventDelivery:
                     await deliver(event)
 
     async def _hold(self, consumer: str) -> EventPosition | None:
-        """The position, if no other process brings events to this consumer now."""
+        """Return the position, if no other process delivers events to this consumer now."""
         there = await self._log.position(consumer)
         if there is None:
             there = await self._log.move(consumer, 0)
@@ -135,7 +135,7 @@ class Webhook:
         self._url, self._secret, self._now = url, secret, now
 
     async def __call__(self, event: DomainEvent) -> None:
-        """Raises InvalidInput for an event that the receiver refuses, httpx's errors for everything that may pass."""
+        """Post an event. Raises InvalidInput if the receiver refuses it, httpx's errors for problems that may pass."""
         import httpx
 
         body = json.dumps(event.to_dict(), separators=(",", ":")).encode()
@@ -152,7 +152,7 @@ class Webhook:
 
 
 def _as_deliver(call: Callable[[Any, Any], Any]) -> Deliver:
-    """The plugin in a thread that nobody else needs: what it raises, or that it hangs, is an error of it alone."""
+    """Call the plugin in a thread of its own: an error in it, or its hanging, is an error of it alone."""
 
     async def deliver(event: DomainEvent) -> object:
         answers = await ask_async([call], (event, None), lambda _: True, _PLUGIN_SECONDS)

@@ -1,10 +1,10 @@
-"""The log of stored domain events: numbered without gaps, read by cursor, acknowledged by each consumer for itself.
+"""The log of stored domain events: numbered without gaps, read by cursor, acknowledged by each consumer.
 
-The number is a part of the key, so two processes cannot give it to two events: who loses takes a later one. A number
-that is missing belongs to an event that is being written, or was never written. A reader waits at it for a while, and
-then stores a void record there: whoever was late gets a later number, and so no reader ever passes by an event.
+The number is a part of the key, so two processes cannot give it to two events: the slower one takes a later one. A
+missing number belongs to an event that is being written, or was never written. A reader waits at it for a while, and
+then stores a void record there: a late writer gets a later number, and so no reader ever passes by an event.
 
-It is kept where all processes meet. While that store is away nothing is stored, and who publishes is told so.
+It is kept where all processes meet. While that store is away nothing is stored, and publishers are told so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BY_NUMBER = (Sort("number"),)
 
 @dataclass(slots=True)
 class _Appended:
-    """An event to be stored, and who waits for it."""
+    """An event to be stored, and the future that awaits it."""
 
     event: DomainEvent
     future: asyncio.Future[DomainEvent]
@@ -67,7 +67,7 @@ class EventLog:
     # --- storing
 
     async def append(self, event: DomainEvent) -> DomainEvent:
-        """Store an event; what comes at the same moment is stored by one write. Returns it with its number.
+        """Store an event, together with others of the same moment, and return it with its number.
 
         Raises StoreError.
         """
@@ -129,7 +129,7 @@ class EventLog:
         return left
 
     async def _find_last(self) -> int:
-        """The highest number that is taken. A search may not see the latest ones of others, but a look at keys does."""
+        """Return the highest taken number. A search may miss the latest ones of others, but reads by key do not."""
         page = await self.events.find(Query((), (Sort("number", descending=True),), 1))
         last = max(await self._last_removed(), *(event.number for event in page.items), 0)
         while True:
@@ -142,7 +142,7 @@ class EventLog:
     # --- reading
 
     async def read(self, after: int = 0, limit: int = 100) -> EventPage:
-        """Events whose number is above `after`, in their order. Raises StoreError, InvalidInput."""
+        """Return events whose number is above `after`, in their order. Raises StoreError, InvalidInput."""
         if type(after) is not int or after < 0:
             raise InvalidInput(f"events are read after a number from 0, not {after!r:.80}")
         if type(limit) is not int or not 1 <= limit <= MOST_READ:
@@ -170,7 +170,7 @@ class EventLog:
         return EventPage(tuple(each for each in found if not each.is_void), last, has_more)
 
     async def _fill(self, last: int, following: DomainEvent) -> tuple[list[DomainEvent], int]:
-        """What is between two numbers, and up to which number nothing more can come."""
+        """Return the events between two numbers, and the number up to which nothing more can come."""
         found: list[DomainEvent] = []
         while last + 1 < following.number:
             numbers = range(last + 1, min(last + 1 + _STRIDE, following.number))
@@ -183,8 +183,8 @@ class EventLog:
                         continue
                     if self._clock.now() - following.created_at < timedelta(seconds=HOLE_SECONDS):
                         return found, last
-                    void = DomainEvent(new_entry_id(self._clock.now()), VOID, following.created_at,
-                                       self._context.namespace, number=number)  # fmt: skip
+                    now, at, own = self._clock.now(), following.created_at, self._context.namespace
+                    void = DomainEvent(new_entry_id(now), VOID, at, own, number=number)
                     result = await write_one(self.events, void) or await get_one(self.events, void.key)
                 if isinstance(result, DomainEvent):
                     found.append(result)
@@ -196,18 +196,18 @@ class EventLog:
     # --- consumers
 
     async def position(self, consumer: str) -> EventPosition | None:
-        """How far a consumer has come; None if it has never acknowledged anything."""
+        """Return the position of a consumer; None if it has never acknowledged anything."""
         await self._context.open()
         return await get_one(self.positions, position_key(self._context.namespace, consumer))
 
     async def consumers(self) -> Sequence[EventPosition]:
-        """Every known consumer and how far it has come."""
+        """Return every known consumer with its position."""
         await self._context.open()
         found = [each async for each in scan(self.positions, Query((), (Sort("consumer"),)))]
         return [each for each in found if not each.consumer.startswith("*")]
 
     async def acknowledge(self, consumer: str, number: int) -> EventPosition:
-        """A consumer has dealt with everything up to this number; it never goes back.
+        """Note that a consumer has dealt with all events up to this number; it never goes back.
 
         Raises InvalidInput for a number that no event has had yet: those to come would be passed by.
         """
@@ -223,7 +223,7 @@ class EventLog:
         return await self.move(consumer, number)
 
     async def move(self, consumer: str, number: int, **changes: object) -> EventPosition:
-        """Put the position of a consumer here, unless it is further; `changes` are of other fields."""
+        """Move the position of a consumer here, unless it is further; `changes` are of other fields."""
         now, key = self._clock.now(), position_key(self._context.namespace, consumer)
 
         def advance(current: EventPosition | None) -> EventPosition | None:
@@ -238,18 +238,18 @@ class EventLog:
         return after or before or EventPosition(key, self._context.namespace, consumer, number, now)
 
     async def note(self, prefix: str, at: datetime) -> None:
-        """Leave a note with an instant, under a name of its own; nothing else goes under it. Raises StoreError."""
+        """Leave a note with an instant, under a name of its own. Raises StoreError."""
         consumer = f"{prefix}{new_entry_id(self._clock.now())}"
         key = position_key(self._context.namespace, consumer)
         await write_one(self.positions, EventPosition(key, self._context.namespace, consumer, 0, at))
 
     async def notes(self, prefix: str) -> list[EventPosition]:
-        """The notes whose names begin so."""
+        """Return the notes whose names begin so."""
         await self._context.open()
         return [each async for each in scan(self.positions, Query()) if each.consumer.startswith(prefix)]
 
     async def hold(self, position: EventPosition, holder: str, until: datetime) -> EventPosition | None:
-        """Have somebody bring events to this consumer until then, in its name; None if somebody else was quicker."""
+        """Reserve delivery to this consumer for `holder` until then; None if another process was quicker."""
         return await write_one(self.positions, replace(position, holder=holder, held_until=until))
 
     async def forget(self, consumer: str) -> bool:
@@ -264,7 +264,7 @@ class EventLog:
     # --- the end of events
 
     async def remove_old(self) -> int:
-        """Remove what the rules no longer keep, the oldest first; safe when two do it. Returns how many."""
+        """Remove events that the rules no longer keep, oldest first; safe when two do it. Returns how many."""
         await self._context.open()
         rules, removed = self._context.rules(EventRules), 0
         consumers = await self.consumers()
@@ -281,7 +281,7 @@ class EventLog:
                 return removed
 
     async def known_ids(self, event_ids: Sequence[str]) -> set[str]:
-        """Which of these events are stored."""
+        """Return which of these events are stored."""
         found: set[str] = set()
         for start in range(0, len(event_ids), MOST_READ):
             query = Query((Is("event_id", tuple(event_ids[start : start + MOST_READ])),))

@@ -1,10 +1,11 @@
-"""The outbox: finds events that nobody stored, because a process died or the store was away, by what has changed.
+"""The sources of domain events: from changes as they are written, and again from records for events that were missed.
 
-There is no second write beside the outcome: the records of letters and tasks are what the events are made of again,
-with the same ids. What is stored already is left out; two who look at the same time may store one event twice.
+There is no second write beside the outcome. The outbox finds events that were not stored, because a process died or the
+store was away, by what has changed: it makes them again of letters and tasks, with the same ids. Stored events are left
+out; two processes that look at the same time may store one event twice.
 
 A look goes back to where the former one ended. Letters that were kept locally come home with the dates that they had,
-so whoever brings them home leaves a note of the earliest one.
+so the process that brings them home leaves a note of the earliest one.
 """
 
 from __future__ import annotations
@@ -45,18 +46,19 @@ from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import TaskRecord
 
-# ----------------------------------------------------------------------------------------------------
-# What happens to letters, tasks and steps, as domain events: after it was written, and where somebody wants it.
-
 log = logging.getLogger("mahavishnu.events")
 _SOURCES_AT_ONCE = 100
+SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
+_LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
+_AT_ONCE = 500
+UNSTORED = "durable_events_dropped"
 
 
 class EventSources:
-    """Makes domain events of what the queue and tracked tasks announce, and gives them to those who want them.
+    """Makes domain events of the queue's and tracked tasks' announcements, and gives them to those who want them.
 
     `wants` says whether subscribers here want events of a name, `tell` gives them one, `store` is awaited and has it
-    stored, `drop` counts what cannot be; none of them raises.
+    stored, `drop` counts one that cannot be; none of them raises.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class EventSources:
         self._end: Callable[[], object] = lambda: None
 
     def listen(self) -> None:
-        """Hear of what somebody wants now, and of nothing else: what nobody wants costs nothing."""
+        """Listen for wanted events and no others: an unwanted event costs nothing."""
         self._end()
         wanted = {name for name in EventName if any(map(self._is_wanted, names_of(name)))}
         self._end = self._context.events.subscribe(self._hear, wanted) if wanted else lambda: None
@@ -81,11 +83,11 @@ class EventSources:
         self._context.on_task_written = self._hear_task if are_tasks else None
 
     async def finish(self) -> None:
-        """Return when what happened before is stored, or counted as dropped."""
+        """Return when earlier events are stored, or counted as dropped."""
         await self._later.finish()
 
     def mode_of(self, event: DomainEvent) -> DeliveryMode:
-        """Where an event goes that nobody has published by hand."""
+        """Return the delivery mode of an event that was not published by hand."""
         if event.delivery_mode is DeliveryMode.FAST and self._context.rules(EventRules).is_durable(event.name):
             return DeliveryMode.BROADCAST
         return event.delivery_mode
@@ -114,7 +116,7 @@ class EventSources:
 
 
 class LaterEvents:
-    """Events that are stored soon, one after the other, in the event loop that uses the store; nobody waits for it."""
+    """Events that are stored soon, one after the other, in the event loop that uses the store."""
 
     def __init__(
         self,
@@ -155,14 +157,6 @@ class LaterEvents:
             await asyncio.wait({storing})
 
 
-# ----------------------------------------------------------------------------------------------------
-
-SETTLE_SECONDS = 5.0  # within which an event is stored by who wrote the outcome
-_LATE_SECONDS = 60.0  # that a write may take until everybody sees it, beside what clocks may differ
-_AT_ONCE = 500
-UNSTORED = "durable_events_dropped"
-
-
 class Outbox:
     """Stores the events of one namespace that are missing."""
 
@@ -171,7 +165,7 @@ class Outbox:
         self.missed_since: datetime | None = None  # the earliest event that this process could not store
 
     async def publish_missed(self) -> int:
-        """Store what is missing of the events of what has changed since the last look. Returns how many.
+        """Store the missing events of changes since the last look. Returns how many.
 
         Raises StoreError; then all of it is looked at again the next time.
         """
@@ -199,7 +193,7 @@ class Outbox:
         return count
 
     async def _events_since(self, since: datetime) -> AsyncIterator[DomainEvent]:
-        """Those that are to be stored, by the settings and by what was declared for steps."""
+        """Yield the events to store, by the settings and by declarations for steps."""
         changed = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),))
         async for letters in pages(self._context.letters, changed):
             for event in (event for letter in letters for event in letter_events(letter, since)):
@@ -231,8 +225,9 @@ class Outbox:
 
 
 async def note_arrivals(context: QueueContext, kind: Kind[Any], records: Sequence[Any]) -> None:
-    """Have the outbox look back as far as the events of these records, which come home from a local store. Raises
-    StoreError.
+    """Have the outbox look back as far as the events of these records, which come home from a local store.
+
+    Raises StoreError.
     """
     if kind not in (LETTERS, TASKS):
         return

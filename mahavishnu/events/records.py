@@ -1,4 +1,4 @@
-"""events.records."""
+"""The kinds of records of domain events and of their consumers' positions."""
 
 from __future__ import annotations
 

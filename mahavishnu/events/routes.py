@@ -1,7 +1,7 @@
-"""What changes, as it changes: server-sent events for live views.
+"""Domain events and live changes over HTTP: stored events for consumers, and server-sent events for live views.
 
-The store is polled, because letters and runs also change in other processes. All listeners share one poll; it comes at
-once after something has changed in this process, and every second otherwise.
+For live views the store is polled, because letters and runs also change in other processes. All listeners share one
+poll; it comes at once after a change in this process, and every second otherwise.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from mahavishnu.http.auth import Session
 
 
-# ----------------------------------------------------------------------------------------------------
-# Stored domain events over HTTP: a consumer reads them, and acknowledges what it has dealt with.
+# --- stored events
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "acknowledging events"))]
 router = Router(tag="domain_events", prefix="/domain-events")
@@ -70,11 +69,11 @@ class StoredEvents(ResponseModel):
 
 @fields_of(EventPosition, "consumer namespace number at")
 class Position(ResponseModel):
-    """Up to which number a consumer has acknowledged events."""
+    """The number up to which a consumer has acknowledged events."""
 
 
 class EventsQuery(RequestModel):
-    """Which events: those after a number, or without one after what the consumer has acknowledged."""
+    """The range of events: after a number, or without one after what the consumer has acknowledged."""
 
     consumer: Consumer | None = None
     after: Annotated[int, Field(ge=0, le=_HIGHEST)] | None = None
@@ -92,7 +91,7 @@ class Acknowledgement(RequestModel):
 
 @router.get("", response_model=StoredEvents, summary="Stored domain events, in their order", name="list")
 async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuery, Parameters()]) -> Response:
-    """Nothing is acknowledged by it: who reads again gets the same."""
+    """List stored events. Nothing is acknowledged by it: a second read gets the same."""
     events = dlq.in_namespace(params.namespace or dlq.namespace).service(DomainEvents)
     page = await events.read(params.after, params.limit, consumer=params.consumer, names=params.name or "*")
     shown = [event.to_dict() for event in page.events]
@@ -101,13 +100,13 @@ async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuer
 
 @router.post("/acknowledge", response_model=Position, summary="A consumer has dealt with events", name="acknowledge")
 async def acknowledge(dlq: Queue, actor: Operator, body: Acknowledgement) -> Response:
-    """A position never goes back: a lower number than that of before changes nothing."""
+    """Move a consumer's position. It never goes back: a lower number than before changes nothing."""
     position = await dlq.service(DomainEvents).acknowledge(body.consumer, body.number)
     answer = {name: getattr(position, name) for name in ("consumer", "namespace", "number")}
     return json_response(answer | {"at": position.at.isoformat()}, 200)
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- live changes
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -123,6 +122,7 @@ _RUN = ("run_id", "namespace", "verb", "state", "counts", "halted_because", "upd
 _GROUP = ("fingerprint", "namespace", "state", "owner", "updated_at")
 live_router = Router(tag="live")
 
+_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 Seen = OrderedDict[tuple[str, str, Any], None]
 EventId = Annotated[str, Field(max_length=100)]
 
@@ -143,7 +143,7 @@ class LiveEvents:
         self._texts: dict[tuple[Scope | None, bool], str] = {}
 
     def text(self, scope: Scope | None, brief: bool = False) -> str:
-        """What of it is in the scope of who listens, as it is sent: made once for all who see the same.
+        """Return the text for a listener with this scope: made once for all who see the same.
 
         `brief` is one event of each name, the latest, without its record.
         """
@@ -160,7 +160,7 @@ _STILL_HERE, _END = LiveEvents(), LiveEvents()
 
 
 class LiveFeed:
-    """Polls the store while there are listeners, and sends what changes to each of them."""
+    """Polls the store while there are listeners, and sends changes to each of them."""
 
     def __init__(
         self, dlq: LetterQueue, pace: Clock | None = None, on_change: Callable[[], None] | None = None
@@ -181,7 +181,7 @@ class LiveFeed:
         self._cleared = False
 
     def within(self, dlq: LetterQueue) -> LiveFeed:
-        """The feed of the namespace of this queue. Raises HTTPException where it would be one too many to poll."""
+        """Return the feed of this queue's namespace. Raises HTTPException where it would be one too many to poll."""
         if dlq.namespace == self._dlq.namespace:
             return self
         self._others = {name: feed for name, feed in self._others.items() if feed._listeners}
@@ -190,7 +190,7 @@ class LiveFeed:
         return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
     async def listen(self, since: datetime | None = None) -> AsyncGenerator[LiveEvents]:
-        """All events from now on, or from shortly before `since`; without any now and then while nothing changes.
+        """Yield all events from now on, or from shortly before `since`; empty ones now and then as a sign of life.
 
         It ends when the feed is closed.
         """
@@ -200,7 +200,7 @@ class LiveFeed:
             if self._polling is None:
                 self._polling = asyncio.create_task(self._poll(self._dlq.clock.now()))
             elif self._degraded is not None:
-                yield LiveEvents(_degraded_event(self._degraded))
+                yield LiveEvents(LiveEvent("", "degraded", {"detail": self._degraded}))
             if since is not None and (missed := await self._missed_events(since)):
                 yield LiveEvents(*missed)
             while (events := await queue.get()) is not _END:
@@ -245,9 +245,9 @@ class LiveFeed:
                     if self._degraded is None:
                         log.warning("live views cannot read the store: %s", problem)
                 changes += self._status_events(degraded)
-                if changes and self._on_change is not None:
-                    self._on_change()
                 if changes:
+                    if self._on_change is not None:
+                        self._on_change()
                     self._publish(LiveEvents(*changes))
                 quiet = 0.0 if changes else quiet + POLL_SECONDS
                 if quiet >= KEEPALIVE_SECONDS:
@@ -266,10 +266,10 @@ class LiveFeed:
         self._wake.set()
 
     def _status_events(self, degraded: str | None) -> list[LiveEvent]:
-        """Events about the feed itself, which come from no record."""
+        """Return events about the feed itself, which come from no record."""
         events: list[LiveEvent] = []
         if degraded is not None and self._degraded is None:
-            events.append(_degraded_event(degraded))
+            events.append(LiveEvent("", "degraded", {"detail": degraded}))
         if self._cleared or (degraded is None and self._degraded is not None):  # others may have written meanwhile
             events.append(READ_AGAIN)
         self._degraded, self._cleared = degraded, False
@@ -281,7 +281,7 @@ class LiveFeed:
         await wait_for(self._wake, self._pace, POLL_SECONDS)
 
     async def _changes(self, since: datetime, seen: Seen | None = None) -> tuple[list[LiveEvent], str | None]:
-        """What has changed, except for what is in `seen`, and why some of it may be missing."""
+        """Return the changes that are not in `seen`, and why some may be missing."""
         context = self._dlq.context
         query = Query((Between("updated_at", at_least=since),), (Sort("updated_at"),), _MAX_CHANGES)
         letters = await context.letters.find(query)
@@ -293,19 +293,11 @@ class LiveFeed:
 
     def _publish(self, events: LiveEvents) -> None:
         for queue in list(self._listeners):
-            _enqueue(queue, events)
-
-
-def _enqueue(queue: asyncio.Queue[LiveEvents], events: LiveEvents) -> None:
-    if queue.full():  # the client is too slow: it has to read the lists again
-        while not queue.empty():
-            queue.get_nowait()
-        queue.put_nowait(LiveEvents(READ_AGAIN))
-    queue.put_nowait(events)
-
-
-def _degraded_event(why: str) -> LiveEvent:
-    return LiveEvent("", "degraded", {"detail": why})
+            if queue.full():  # the client is too slow: it has to read the lists again
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(LiveEvents(READ_AGAIN))
+            queue.put_nowait(events)
 
 
 def _events_of(name: str, page: Page[Any], shown: tuple[str, ...], seen: Seen | None) -> list[LiveEvent]:
@@ -339,16 +331,16 @@ async def events(
     last_event_id: Annotated[EventId | None, Header()] = None,
     brief: bool = False,
 ) -> StreamingResponse:
-    """Events `letter`, `run` and `group` with the record in short; `many`: more has changed, read the list again.
+    """Stream events `letter`, `run` and `group` with the record in short; `many`: more has changed, read the list.
 
-    `brief`: for who reads the list again in any case. At most one event of each name at a time, without the record.
-    `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on shortly
-    before that: a change may be told twice, and none is left out.
+    `brief`: for clients that read the list again in any case. At most one event of each name at a time, without the
+    record. `degraded`: changes may be missing, until `many` tells that it is over. With Last-Event-ID it goes on
+    shortly before that: a change may be told twice, and none is left out.
     """
     home: LetterQueue = request.app.state.dlq
     live: LiveFeed = request.app.state.live.within(home.in_namespace(dlq.namespace))
     since = _instant_from_id(last_event_id)
-    is_over = _never
+    is_over: Callable[[], bool] | None = None
     session: Session | None = request.scope.get("session")
     if session is not None:
         sessions: Sessions = request.app.state.sessions
@@ -359,7 +351,7 @@ async def events(
 
 
 def _instant_from_id(event_id: str | None) -> datetime | None:
-    """When the last event that the client got happened; None for an id that is not ours.
+    """Return the time of the client's last event; None for an id that is not ours.
 
     >>> _instant_from_id("2026-01-01T00:00:00.000Z").year
     2026
@@ -373,11 +365,8 @@ def _instant_from_id(event_id: str | None) -> datetime | None:
         return None
 
 
-_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
 def _is_in(scope: Scope, event: LiveEvent) -> bool:
-    """Whether the event is about something in the scope of who listens."""
+    """Return whether the event is in the scope of a listener."""
     if "namespace" not in event.data:
         return True
     namespace = event.data["namespace"]
@@ -386,18 +375,14 @@ def _is_in(scope: Scope, event: LiveEvent) -> bool:
     return scope.covers(namespace, event.data["queue"], event.data["adapter"])
 
 
-def _never() -> bool:
-    return False
-
-
 async def _texts(
-    polls: AsyncGenerator[LiveEvents], scope: Scope | None, brief: bool, is_over: Callable[[], bool] = _never
+    polls: AsyncGenerator[LiveEvents], scope: Scope | None, brief: bool, is_over: Callable[[], bool] | None = None
 ) -> AsyncIterator[str]:
-    """The stream; it ends once the login of who listens is over, and whoever has another one comes again."""
+    """Yield the stream; it ends with the listener's login, and a client with another one comes again."""
     yield ": open\n\n"
     async with aclosing(polls):
         async for events in polls:
-            if is_over():
+            if is_over is not None and is_over():
                 return
             if text := events.text(scope, brief):
                 yield text

@@ -1,18 +1,18 @@
-"""Domain events: what happened, for the rest of the application and for other systems, and who is told when.
+"""Domain events: their names, delivery modes and conditions, and how they are made of letters and tasks.
 
-The queue's own events (`events`) are for its parts; a domain event has a name and a payload that users choose, or is
-made of an event of the queue or of a step that has ended.
+The queue's own events (`model.events`) are for its parts; a domain event has a name and a payload that users choose, or
+is made of an event of the queue or of a step that has ended.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from mahavishnu.model.clock import instant_text
@@ -26,6 +26,7 @@ from mahavishnu.model.lifecycle import BY_APPLICATION
 from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
+E = TypeVar("E", bound=StrEnum)
 LONGEST_NAME = 200
 LONGEST_TEXT = 1000  # of an id
 _NAME = re.compile(r"[\w.:-]{1,%d}" % LONGEST_NAME)  # noqa: UP031 - braces are many enough
@@ -33,7 +34,7 @@ _CONSUMER = re.compile(r"[\w.:-]{1,100}")
 
 
 class Outcome(StrEnum):
-    """How a piece of work has ended."""
+    """The end of a piece of work."""
 
     SUCCESS = "success"
     RETRYABLE_FAILURE = "retryable_failure"
@@ -51,7 +52,7 @@ MET_BY: Mapping[PublicationCondition, frozenset[Outcome]] = {
 
 
 def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
-    """Whether an event with this condition is published after this outcome; without one only where it is `always`.
+    """Return whether an event with this condition is published after this outcome; without one only if `always`.
 
     >>> is_met(PublicationCondition.FAILURE, Outcome.RETRYABLE_FAILURE)
     True
@@ -63,7 +64,7 @@ def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """Up to which number somebody has come: a consumer with what it acknowledged, or a duty of the queue itself.
+    """The number up to which a consumer has acknowledged events, or a duty of the queue has come.
 
     `holder` delivers for this consumer until `held_until`. `at` is when the position was moved last; of the outbox, up
     to when records were looked at.
@@ -85,7 +86,7 @@ LATE = "*late/"  # begins the names of notes for it: `at` is the earliest event 
 
 
 def position_key(namespace: str, consumer: str) -> str:
-    """The key of a consumer's position."""
+    """Return the key of a consumer's position."""
     return f"{namespace}/{consumer}"
 
 
@@ -103,7 +104,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What became of an event: whether subscribers here were `told`, whether it is `stored`, and else why not.
+    """The result of publishing: whether subscribers here were `told`, whether it is `stored`, and else why not.
 
     Without an `event` its condition was not met.
     """
@@ -116,7 +117,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRules(Rules):
-    """Which events of the queue and of steps are stored, and for how long stored events are kept.
+    """The events of the queue and of steps that are stored, and for how long.
 
     `durable_names` are patterns such as `dlq.exhausted` or `dlq.*`. Events that every known consumer has acknowledged
     stay for `acknowledged_days`, others for `durable_days`; None keeps them.
@@ -142,12 +143,12 @@ class EventRules(Rules):
     webhook_secret: str | None = rule(None, "What posted events are signed with", secret=True)
 
     def is_durable(self, name: str) -> bool:
-        """Whether events of the queue with this name are stored."""
+        """Return whether events of the queue with this name are stored."""
         return matches(name, self.durable_names)
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether the name is one of these, where `*` stands for anything.
+    """Return whether the name fits one of these patterns, where `*` stands for anything.
 
     >>> matches("order.paid", ["order.*"]), matches("order.paid", ["orders"])
     (True, False)
@@ -156,7 +157,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def require_event_name(name: object) -> str:
-    """The name of an event. Raises InvalidInput for what is none.
+    """Return the name of an event. Raises InvalidInput for an invalid one.
 
     >>> require_event_name("order.paid")
     'order.paid'
@@ -169,14 +170,14 @@ def require_event_name(name: object) -> str:
 
 
 def require_text(value: object, what: str) -> str | None:
-    """What an event says of what it is about, or None. Raises InvalidInput for what could not be read again."""
+    """Return an id that an event carries, or None. Raises InvalidInput for one that could not be read again."""
     if value is not None and (not isinstance(value, str) or len(value) > LONGEST_TEXT):
         raise InvalidInput(f"the {what} of an event is a text of at most {LONGEST_TEXT} characters, not {value!r:.80}")
     return value
 
 
 def require_consumer(name: object) -> str:
-    """The name of a consumer. Raises InvalidInput for what is none."""
+    """Return the name of a consumer. Raises InvalidInput for an invalid one."""
     if not isinstance(name, str) or not _CONSUMER.fullmatch(name):
         raise InvalidInput(
             f"the name of a consumer has 1 to 100 letters, digits and the characters . _ : -, not {name!r:.80}"
@@ -185,37 +186,33 @@ def require_consumer(name: object) -> str:
 
 
 def require_mode(mode: object) -> DeliveryMode:
-    """The delivery mode. Raises InvalidInput for one that there is not."""
-    try:
-        return DeliveryMode(str(mode))
-    except ValueError:
-        raise InvalidInput(f"there is no delivery mode {mode!r:.80}; there are {', '.join(DeliveryMode)}") from None
+    """Return the delivery mode. Raises InvalidInput for an unknown one."""
+    return _require_member(DeliveryMode, mode, "delivery mode")
 
 
 def require_condition(condition: object) -> PublicationCondition:
-    """The condition. Raises InvalidInput for one that there is not."""
-    try:
-        return PublicationCondition(str(condition))
-    except ValueError:
-        raise InvalidInput(
-            f"there is no publication condition {condition!r:.80}; there are {', '.join(PublicationCondition)}"
-        ) from None
+    """Return the condition. Raises InvalidInput for an unknown one."""
+    return _require_member(PublicationCondition, condition, "publication condition")
 
 
 def require_outcome(outcome: object) -> Outcome:
-    """The outcome. Raises InvalidInput for one that there is not."""
+    """Return the outcome. Raises InvalidInput for an unknown one."""
+    return _require_member(Outcome, outcome, "outcome")
+
+
+def _require_member(kind: type[E], given: object, what: str) -> E:
     try:
-        return Outcome(str(outcome))
+        return kind(str(given))
     except ValueError:
-        raise InvalidInput(f"there is no outcome {outcome!r:.80}; there are {', '.join(Outcome)}") from None
+        raise InvalidInput(f"there is no {what} {given!r:.80}; there are {', '.join(kind)}") from None
 
 
 def removable_number(
     events: Iterable[DomainEvent], acknowledged: int | None, rules: EventRules, now: datetime
 ) -> int | None:
-    """The number up to which these events, in their order, are no longer kept; None if the first of them is.
+    """Return the number up to which these events, in their order, are no longer kept; None if the first one is.
 
-    `acknowledged` is what all known consumers have come to; None if there is no consumer.
+    `acknowledged` is the lowest position of all known consumers; None if there is no consumer.
     """
     found = None
     for event in events:
@@ -231,8 +228,7 @@ def _is_over(age: timedelta, days: int | None) -> bool:
     return days is not None and age >= timedelta(days=days)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Domain events that are derived from records: of letters, and of lifecycle tasks and their steps.
+# --- derived events
 
 PERMANENTLY_FAILED = "dlq.permanently_failed"  # the domain's own name for one way of being resolved
 LONGEST_ERROR = 1000
@@ -257,16 +253,16 @@ class StepEvent:
     workflow: str = "*"
 
 
-# ----------------------------------------------------------------------------------------------------------- of letters
+# --- of letters
 
 
 def names_of(name: EventName) -> tuple[str, ...]:
-    """The names that domain events of an event of the queue may have."""
+    """Return the names that domain events of an event of the queue may have."""
     return (name, PERMANENTLY_FAILED) if name is EventName.RESOLVED else (name,)
 
 
 def letter_moments(letter: DeadLetter) -> dict[str, datetime]:
-    """What the letter says has happened to it, by the names of the events, and when."""
+    """Return the events that the letter's fields tell of, by name, and their instants."""
     if letter.is_deleted:
         return {}
     found: dict[str, datetime] = {
@@ -303,7 +299,7 @@ def _ending(letter: DeadLetter) -> str | None:
 
 
 def event_of(event: Event, namespace: str) -> DomainEvent:
-    """The domain event of an event of the queue. One that a letter tells of has the id that the letter gives it."""
+    """Return the domain event of an event of the queue. One that a letter tells of has the letter's id for it."""
     letter, name = event.letter, str(event.name)
     detail = {key: _plain(value) for key, value in event.detail.items()}
     if letter is None:
@@ -314,11 +310,11 @@ def event_of(event: Event, namespace: str) -> DomainEvent:
     if at is None and name in _ENDINGS and letter.archived_at == letter.resolution.at:
         at = letter.archived_at
     made = _letter_event(letter, name, event.at if at is None else at, detail)
-    return made if at is not None else _with_id(made, new_entry_id(event.at))
+    return made if at is not None else replace(made, event_id=new_entry_id(event.at))
 
 
 def letter_events(letter: DeadLetter, since: datetime) -> Iterator[DomainEvent]:
-    """The events that the letter tells of, from an instant on."""
+    """Yield the events that the letter tells of, from an instant on."""
     for name, at in sorted(letter_moments(letter).items(), key=lambda each: each[1]):
         if at >= since:
             yield _letter_event(letter, name, at, {})
@@ -346,15 +342,8 @@ def _letter_event(letter: DeadLetter, name: str, at: datetime, detail: Mapping[s
     )
 
 
-def _with_id(event: DomainEvent, event_id: str) -> DomainEvent:
-    return DomainEvent(
-        event_id, event.name, event.created_at, event.namespace, event.payload, event.delivery_mode,
-        task_id=event.task_id,
-    )  # fmt: skip
-
-
 def _plain(value: Any) -> Any:
-    """A detail of an event as JSON has it."""
+    """Return a detail of an event as JSON has it."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
@@ -364,13 +353,13 @@ def _plain(value: Any) -> Any:
     return instant_text(value) if isinstance(value, datetime) else str(value)
 
 
-# ---------------------------------------------------------------------------------------- of lifecycle tasks and steps
+# --- of lifecycle tasks and steps
 
 
 def task_events(
     task: TaskRecord, declared: Iterable[StepEvent], *, after: int = 0, since: datetime | None = None
 ) -> Iterator[DomainEvent]:
-    """The events of the moves of a task that it has inside: of those past a number, or from an instant on."""
+    """Yield the events of a task's moves that it has inside: past a number, or from an instant on."""
     declared = tuple(declared)
     for move in task.transitions:
         if move.number <= after or (since is not None and move.at < since):

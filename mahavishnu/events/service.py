@@ -1,4 +1,4 @@
-"""`app.events`: domain events are published, and heard in this process or read from the store."""
+"""`app.events`: publish domain events, and hear them in this process or read them from the store."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class DomainEvents:
         """Tell subscribers here (`fast`), store it for consumers outside (`durable`), or both (`broadcast`).
 
         With an `outcome` nothing is published unless the condition is met. A store that does not take the event raises
-        nothing: the answer says so, it is counted and logged. Raises InvalidInput for what is no event, also for a
+        nothing: the answer says so, it is counted and logged. Raises InvalidInput for an invalid event, also for a
         payload of more bytes than `dlq_max_task_bytes`.
         """
         mode, condition = require_mode(mode), require_condition(condition)
@@ -94,7 +94,7 @@ class DomainEvents:
         return await self.send(event)
 
     async def send(self, event: DomainEvent) -> Publication:
-        """The same for an event that was made before."""
+        """Publish an event that was made before."""
         told = event.delivery_mode is not DeliveryMode.DURABLE and self._tell(event)
         if event.delivery_mode is DeliveryMode.FAST:
             return Publication(event, told)
@@ -120,7 +120,7 @@ class DomainEvents:
         )  # fmt: skip
 
     def log_of(self, namespace: str) -> EventLog:
-        """The stored events of a namespace."""
+        """Return the stored events of a namespace."""
         if namespace not in self._logs:
             self._logs[namespace] = EventLog(self._context.in_namespace(namespace))
         return self._logs[namespace]
@@ -131,7 +131,7 @@ class DomainEvents:
         return self.log_of(self._context.namespace)
 
     async def finish(self) -> None:
-        """Return when the events of what happened before are stored, or have failed."""
+        """Return when earlier events are stored, or have failed."""
         await self.sources.finish()
         for each in list(self._logs.values()):
             await each.finish()
@@ -141,9 +141,9 @@ class DomainEvents:
     def subscribe(self, listener: EventListener, names: str | Sequence[str] = "*") -> Callable[[], None]:
         """Have `listener(event)` called with events of these names, where `*` stands for anything, from now on.
 
-        It has a thread of its own, or is awaited if it is a coroutine function; nobody waits for it. If it is too slow,
-        events are dropped, counted and logged. Returns a function that ends it. Raises InvalidInput for what cannot be
-        called.
+        It has a thread of its own, or is awaited if it is a coroutine function; no caller waits for it. If it is too
+        slow, events are dropped, counted and logged. Returns a function that ends it. Raises InvalidInput for a
+        listener that cannot be called.
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
@@ -173,7 +173,7 @@ class DomainEvents:
     ) -> None:
         """Publish an event of this name whenever a step of tracked workflows has ended so, after that was written.
 
-        `step` and `workflow` may have `*` in them. Say it in every process that runs them. Raises InvalidInput.
+        `step` and `workflow` may have `*` in them. Call it in every process that runs them. Raises InvalidInput.
         """
         for pattern, what in ((step, "step"), (workflow, "workflow")):
             if not isinstance(pattern, str):
@@ -204,9 +204,9 @@ class DomainEvents:
         consumer: str | None = None,
         names: str | Sequence[str] = "*",
     ) -> EventPage:
-        """Stored events in their order, after a number; without one after what `consumer` has acknowledged.
+        """Return stored events in their order, after a number; without one after what `consumer` has acknowledged.
 
-        Others than those of these `names` are left out. Raises StoreError, InvalidInput.
+        Only events with these `names`. Raises StoreError, InvalidInput.
         """
         await self._context.require("events.read", "events")
         await self._context.open()
@@ -218,13 +218,13 @@ class DomainEvents:
         return replace(page, events=tuple(each for each in page.events if matches(each.name, wanted)))
 
     async def acknowledge(self, consumer: str, number: int) -> EventPosition:
-        """This consumer has dealt with all events up to this number. Raises InvalidInput for one that never was."""
+        """Acknowledge all events up to this number for a consumer. Raises InvalidInput for an unknown number."""
         await self._context.require("events.write", f"consumer:{consumer}")
         await self._context.open()
         return await self.log.acknowledge(consumer, number)
 
     async def consumers(self) -> Sequence[EventPosition]:
-        """Who has acknowledged events, and up to which number."""
+        """Return the consumers that have acknowledged events, and up to which number."""
         return await self.log.consumers()
 
     async def forget(self, consumer: str) -> bool:
@@ -232,29 +232,30 @@ class DomainEvents:
         return await self.log.forget(consumer)
 
     async def remove_old(self) -> int:
-        """Remove stored events that are no longer kept, as the settings say; a worker does it. Returns how many."""
+        """Remove stored events that the settings no longer keep; a worker does it. Returns how many."""
         return await self.log.remove_old()
 
     # --- what a worker does
 
     @cached_property
     def outbox(self) -> Outbox:
-        """What finds events that were never stored."""
+        """The outbox, which finds events that were never stored."""
         return Outbox(self._context, self.log, self.sources)
 
     @cached_property
     def delivery(self) -> EventDelivery:
-        """What brings stored events to other systems."""
+        """The delivery of stored events to other systems."""
         return EventDelivery(self._context, self.log)
 
     async def publish_missed(self) -> int:
-        """Store events of letters, tasks and steps that were to be stored and were not; a worker does it, if the
-        settings say so (`events.durable_outbox`). Returns how many.
+        """Store missing events of letters, tasks and steps; a worker does it. Returns how many.
+
+        Workers do it if the settings say so (`events.durable_outbox`).
         """
         return await self.outbox.publish_missed()
 
     async def deliver(self) -> int:
-        """Bring what is new to the webhook and to plugins; a worker does it. Returns how many were brought."""
+        """Deliver new events to the webhook and to plugins; a worker does it. Returns how many."""
         return await self.delivery.deliver()
 
 

@@ -1,6 +1,7 @@
 """Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
 
-`mahavishnu.search.spelling` writes a query as text again.
+`NAMES` is the one table of names for HTTP, the command line, pages and completion; `mahavishnu.search.spelling` writes
+a query as text again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from mahavishnu.model.query import (
     words,
 )
 
-# ------------------------------ the names of queries: one table for HTTP, the command line, pages and completion
+# --- names
 
 _SET, _NUMBER, _MOMENT = "set", "number", "moment"
 OPEN, CLOSED = "open", "closed"
@@ -51,7 +52,7 @@ CUSTOM_POLICY = "custom:"  # how the names of users' own retry policies begin
 
 @dataclass(frozen=True, slots=True)
 class QueryName:
-    """A name that stands before an operator: which field of letters it means, and what it is compared with.
+    """A name that stands before an operator: its field of letters, and the values it is compared with.
 
     `shape` is `word` (any text), `set` (one of `values`), `number`, `moment`, `age` (how long ago), `words` (a text
     search), `path` (a value inside of a JSON object), `state` or `has`. `known`: values that letters have can be
@@ -143,12 +144,12 @@ OPTIONAL: Final[tuple[str, ...]] = tuple(name.name for name in NAMES if name.may
 
 
 def values_of(name: QueryName) -> tuple[str, ...]:
-    """The values that it can have, where they are a fixed set."""
+    """Return its possible values, where they are a fixed set."""
     return OPTIONAL if name.shape == "has" else name.values
 
 
 def near_names(given: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that may have been meant, the nearest first.
+    """Return names that may have been meant, the nearest first.
 
     >>> near_names("statsu", BY_NAME)
     ('status',)
@@ -156,7 +157,7 @@ def near_names(given: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(given.lower(), list(known), 3, 0.7))
 
 
-# ------------------------------------------- times of queries: `2h`, `now-30m`, `2026-01-31`, `2026-01-31T12:00`
+# --- times
 
 RESOLUTION = timedelta(milliseconds=1)  # of the instants that stores keep
 _DAY = timedelta(days=1)
@@ -167,7 +168,7 @@ _FROM_NOW = re.compile(r"now(?:([+-])(.+))?")
 
 
 def parse_duration(text: str) -> timedelta:
-    """The length of time. Raises InvalidInput.
+    """Return the length of time. Raises InvalidInput.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -181,7 +182,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def shift(moment: datetime, by: timedelta) -> datetime:
-    """The instant that much later. Raises InvalidInput where there are no dates any more."""
+    """Return the instant that much later. Raises InvalidInput where there are no dates any more."""
     try:
         return instant(moment + by)
     except OverflowError:
@@ -189,7 +190,7 @@ def shift(moment: datetime, by: timedelta) -> datetime:
 
 
 def parse_span(text: str, now: datetime, *, ahead: bool = False) -> tuple[datetime, datetime]:
-    """Return the beginning and the end of the named time: a day, or one instant. Raises InvalidInput.
+    """Return the beginning and the end of what the text names: a day, or one instant. Raises InvalidInput.
 
     `ahead`: a length of time alone is taken for so long from now.
 
@@ -216,11 +217,11 @@ def parse_span(text: str, now: datetime, *, ahead: bool = False) -> tuple[dateti
 
 
 def is_day(first: datetime, end: datetime) -> bool:
-    """Return True if the two instants are one whole day of UTC apart, from its beginning to its end."""
+    """Return whether from the one instant to the other is one whole day of UTC."""
     return end - first == _DAY and first.astimezone(UTC).time() == time.min
 
 
-# -------------------------------------------------------------------------------------------- reading a query
+# --- the reader
 
 TASK_VALUES = "task_values"  # the field in which the values inside of a task are looked for
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
@@ -236,7 +237,7 @@ _QUOTE_IT = "quote it to search for the text"
 
 
 def read_query(text: str, now: datetime, *, sort: tuple[Sort, ...] = NEWEST_FIRST, limit: int = 500) -> Query:
-    """The query that the text means; `now` is what ages and times such as `now-1h` are counted from.
+    """Return the query that the text means; ages and times such as `now-1h` are counted from `now`.
 
     Raises InvalidQueryText, which says where the text is wrong and what may have been meant.
 
@@ -247,7 +248,7 @@ def read_query(text: str, now: datetime, *, sort: tuple[Sort, ...] = NEWEST_FIRS
 
 
 def read_conditions(text: str, now: datetime) -> tuple[Condition, ...]:
-    """The conditions of a query. Raises InvalidQueryText."""
+    """Return the conditions of a query. Raises InvalidQueryText."""
     if len(text) > LONGEST_TEXT:
         raise InvalidQueryText(
             f"a query has {LONGEST_TEXT} characters at most, this one {len(text)}", text[:LONGEST_TEXT], 0, LONGEST_TEXT
@@ -256,7 +257,7 @@ def read_conditions(text: str, now: datetime) -> tuple[Condition, ...]:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """The names that the query uses. Raises InvalidQueryText.
+    """Return the names that the query uses. Raises InvalidQueryText.
 
     >>> sorted(names_in("status:exhausted or -task.currency:EURO"))
     ['status', 'task']
@@ -267,7 +268,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 class _Part(NamedTuple):
-    """A piece of the text and where it stands."""
+    """A piece of the text with its place."""
 
     text: str
     start: int
@@ -295,7 +296,7 @@ class _Reader:
         return (_any_of(alternatives),)
 
     def _alternatives(self) -> list[list[Condition]]:
-        """Read alternatives between `or`, up to the end or a closing parenthesis."""
+        """Read what stands between `or`, up to the end or a closing parenthesis."""
         found: list[list[Condition]] = [[]]
         while True:
             self._skip_space()
@@ -319,7 +320,7 @@ class _Reader:
                     found[-1] += self._term()
 
     def _keyword(self) -> str | None:
-        """`or`, `and` or `not`, if that is what comes next as a word of its own; `and` and `or` are passed over."""
+        """Return `or`, `and` or `not`, if that is the next word; `and` and `or` are passed over."""
         word = WORD.match(self._text, self._at)
         name = word[0].lower() if word and not NAME.match(self._text, self._at) else ""
         if name not in ("or", "and"):
@@ -329,7 +330,7 @@ class _Reader:
         return name
 
     def _term(self) -> Sequence[Condition]:
-        """One condition, or those of several words."""
+        """Read one condition, or those of several words."""
         start = self._at
         negations = 0
         while self._text.startswith("-", self._at) or self._keyword() == "not":
@@ -511,7 +512,7 @@ class _Reader:
 
     @contextmanager
     def _blaming(self, value: _Part) -> Iterator[None]:
-        """Say of this value what is found wrong with it."""
+        """Report an error in the block as a problem of this value."""
         try:
             yield
         except InvalidInput as problem:
@@ -550,12 +551,12 @@ class _Reader:
 
 
 def unquote(text: str) -> str:
-    """The text that is meant, with or without quotes; in quotes `\\"` is a quote and `\\\\` a backslash."""
+    """Return the text that is meant, with or without quotes; in quotes `\\"` is a quote and `\\\\` a backslash."""
     return _ESCAPED.sub(r"\1", text[1:-1]) if text.startswith('"') else text
 
 
 def has_word(word: str) -> Condition:
-    """Return True if a text search finds a letter by this word."""
+    """Return the condition that a text search finds a letter by this word."""
     return AnyOf((Is("words", (word,)), Is("more_words", (word,))))
 
 

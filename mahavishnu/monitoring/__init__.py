@@ -1,4 +1,4 @@
-"""Monitoring: statistics, trends, dashboard, health, metrics and probes."""
+"""Monitoring: numbers, traces and log lines. It counts and writes, and decides nothing."""
 
 from __future__ import annotations
 

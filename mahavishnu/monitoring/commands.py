@@ -1,4 +1,4 @@
-"""`mahavishnu dlq dashboard`: letters by reason, what runs now by state, and the archive by month."""
+"""`mahavishnu dlq dashboard`, `dlq doctor` and `dlq namespaces`: a store and its letters in tables."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from mahavishnu.cli.output import (
     print_table,
 )
 from mahavishnu.letters.commands import print_reasons
-
-# ----------------------------------------------------------------------------------------------------
-# `mahavishnu dlq doctor` and `dlq namespaces`: what a store has of all apps that share it.
 
 
 @command()
@@ -53,8 +50,6 @@ async def namespaces(api: Connection, json: AsJson = False) -> Any:
     rows = [(each["name"], each["open"], each["for_people"]) for each in found]
     print_table(("namespace", "open", "for people"), rows, empty="no namespace can be seen")
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
 

@@ -1,7 +1,4 @@
-"""Three views of the whole: letters by reason, what runs now by state, and the archive by month.
-
-They are counted by the store.
-"""
+"""Three views of the whole, counted by the store: letters by reason, lifecycle tasks by state, the archive by month."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _STILL_THERE = Missing("restored_at")  # a letter that was taken out of the arch
 
 
 class DashboardLines(list[dict[str, Any]]):
-    """The lines of a view; `degraded` says, in words, why numbers may be wrong, and is None for the whole truth."""
+    """The lines of a view; `degraded` explains why numbers may be wrong, and is None for the whole truth."""
 
     degraded: str | None = None
 
@@ -42,17 +39,14 @@ class Dashboard:
         self._context = context
 
     async def dlq(self) -> ReasonLines:
-        """A line for each reason that letters were written for, most letters first. Raises StoreError.
-
-        They are what `get_statistics_by_reason` answers.
-        """
+        """Count the letters of each reason, most first, as `get_statistics_by_reason` does. Raises StoreError."""
         await self._context.open()
         return await count_by_reason(self._context.letters)
 
     async def staleness(self) -> DashboardLines:
-        """A line for each state that lifecycle tasks are in now; the one with most tasks of over an hour first.
+        """Count the open lifecycle tasks in each state; the one with most tasks of over an hour first.
 
-        Each names the tasks that are in it longest. Raises StoreError.
+        Each line names the tasks that are in the state longest. Raises StoreError.
 
         >>> (await dlq.dashboard.staleness())[0]["stale_over_1h"]  # doctest: +SKIP
         17
@@ -77,7 +71,7 @@ class Dashboard:
         return lines
 
     async def archive(self) -> DashboardLines:
-        """A line for each month of the archive, the latest first; `archive_size` are the bytes of its documents.
+        """Count each month of the archive, the latest first; `archive_size` are the bytes of its documents.
 
         A month whose partition is detached is not known: its numbers are None, and `degraded` names the partition.
         Raises StoreUnavailable while the store that all processes share is away, and StoreError.
@@ -114,7 +108,7 @@ class Dashboard:
 def state_lines(
     now: datetime, whole: Tally, hour: Tally, day: Tally, longest: Mapping[TaskState, Sequence[TaskRecord]]
 ) -> list[dict[str, Any]]:
-    """One line for each state, from tallies by state: of all open tasks, and of those over an hour and over a day."""
+    """Return a line for each state, from tallies of all open tasks, of those over an hour and of those over a day."""
     over_hour, over_day = hour.by(0), day.by(0)
     lines = []
     for state, tasks in longest.items():
@@ -138,7 +132,7 @@ def state_lines(
 def month_lines(
     partitions: Iterable[ArchivePartition], letters: Mapping[str, Cell], tasks: Mapping[str, Cell]
 ) -> list[dict[str, Any]]:
-    """One line for each month, the latest first, from the numbers of those partitions that are attached."""
+    """Return a line for each month, the latest first, from the numbers of attached partitions."""
     months: dict[str, list[str]] = defaultdict(list)
     for each in partitions:
         months[each.month] += [each.name] if each.name in letters else []

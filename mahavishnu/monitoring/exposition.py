@@ -1,4 +1,7 @@
-"""Numbers as Prometheus reads them. Needs prometheus_client, which the extras `server` and `telemetry` bring."""
+"""Numbers as Prometheus reads them, and log lines as JSON, one object each, with stable event names.
+
+Numbers need prometheus_client, which the extras `server` and `telemetry` bring.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,18 @@ from mahavishnu.engine.meters import Distribution, KnownBy, MetricFamily, Metric
 
 __all__ = ["CONTENT_TYPE_LATEST", "ProcessCollector", "as_metrics", "exposition"]
 log = logging.getLogger(__name__)
+LogFormat = Literal["text", "json"]
+ROOT: Final = "mahavishnu"
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def exposition(families: Iterable[MetricFamily]) -> bytes:
-    """The text that a scrape is answered with."""
+    """Return the text that answers a scrape."""
     return generate_latest(_Once(as_metrics(families)))
 
 
 def as_metrics(families: Iterable[MetricFamily]) -> Iterator[Metric]:
-    """The families as prometheus_client has them; one whose numbers are unknown is left out."""
+    """Yield the families as prometheus_client has them, without families whose numbers are unknown."""
     for family in families:
         if family.samples:
             yield _metric(family)
@@ -61,7 +67,7 @@ def _encodable(values: Iterable[str]) -> list[str]:
 
 
 class _Once:
-    """What `generate_latest` asks, of one scrape."""
+    """The collector that `generate_latest` asks, for one scrape."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -71,7 +77,7 @@ class _Once:
 
 
 class ProcessCollector(Collector):
-    """Gives a registry of the application what this process counts. It never raises: the other numbers are not ours."""
+    """Gives a registry of the application the numbers of this process. It never raises, for the sake of others."""
 
     def __init__(self, families: Callable[[], Sequence[MetricFamily]]) -> None:
         self._families = families
@@ -83,7 +89,7 @@ class ProcessCollector(Collector):
             log.exception("the numbers of the queue could not be told")
 
     def describe(self) -> Iterator[Metric]:
-        """The names, without asking for the numbers."""
+        """Yield the names, without asking for the numbers."""
         for each in definitions(KnownBy.PROCESS):
             yield Metric(each.name.removesuffix("_total"), each.meaning, each.kind.value)
 
@@ -93,22 +99,14 @@ class ProcessCollector(Collector):
         return lambda: registry.unregister(self)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Log lines as JSON, one object each, with an event's name that stays the same.
-
-LogFormat = Literal["text", "json"]
-ROOT: Final = "mahavishnu"
-_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
 class JsonLines(logging.Formatter):
-    """Writes a record as a line of JSON: `time`, `level`, `event`, `message`, `logger`, and what the event has."""
+    """Writes a record as a line of JSON: `time`, `level`, `event`, `message`, `logger`, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": getattr(record, "event", None) or _module_event(record.name),
+            "event": getattr(record, "event", None) or record.name.removeprefix(f"{ROOT}."),  # else the module's name
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -125,15 +123,10 @@ class JsonLines(logging.Formatter):
             return json.dumps(plain, ensure_ascii=True)
 
 
-def _module_event(logger: str) -> str:
-    """The name of an event that has none of its own: the module's, below the package."""
-    return logger.removeprefix(f"{ROOT}.")
-
-
 def configure_logging(form: LogFormat = "text", *, verbose: bool = False) -> None:
-    """Have the package log to stderr from now on. For programs: a library leaves that to the one that imports it.
+    """Have the package log to stderr from now on. For programs: a library leaves that to its application.
 
-    As JSON also what happens to each letter is told, which as text is only told if it is `verbose`.
+    JSON includes what happens to each letter, which text includes only if it is `verbose`.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))

@@ -19,7 +19,7 @@ from mahavishnu.stores.kinds import stored_kinds
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A record that cannot be read: what it is, under which key it stands, and why."""
+    """A record that cannot be read: its kind and key, and why."""
 
     kind: str
     key: str
@@ -27,7 +27,7 @@ class UnreadableRecord:
 
 
 class UnreadableRecords(list[UnreadableRecord]):
-    """Records that cannot be read; `degraded` says, in words, what was not looked at, and is None for the whole."""
+    """Records that cannot be read; `degraded` names what was not looked at, and is None for the whole."""
 
     degraded: str | None = None
 
@@ -39,7 +39,7 @@ class Integrity:
         self._context = context
 
     async def find_unreadable(self, limit: int = 1000) -> UnreadableRecords:
-        """The records that cannot be read, at most `limit`. It reads every record once, page by page.
+        """Return the records that cannot be read, at most `limit`. It reads every record once, page by page.
 
         In the archive also copies whose checksum differs are found. Raises InvalidInput, and StoreError while the store
         gives no answer.
@@ -55,7 +55,12 @@ class Integrity:
         async for name, collection in self._collections(found):
             async for page in find_pages(collection, Query()):
                 found.degraded = found.degraded or page.degraded
-                found += [_as_unreadable(name, problem) for problem in page.corrupt]
+                found += [
+                    UnreadableRecord(name, problem.key, problem.reason)
+                    if isinstance(problem, CorruptRecord)
+                    else UnreadableRecord(name, "", str(problem))
+                    for problem in page.corrupt
+                ]
                 found += [
                     UnreadableRecord(name, copy.key, "its checksum differs from what was written")
                     for copy in page.items
@@ -67,7 +72,7 @@ class Integrity:
         return found
 
     async def _collections(self, found: UnreadableRecords) -> AsyncIterator[tuple[str, Collection[Any]]]:
-        """Everything that can be read now, by name."""
+        """Yield everything that can be read now, by name."""
         store = self._context.store
         for kind in (*stored_kinds(), WAITING):
             yield kind.name, store.collection(kind)
@@ -83,9 +88,3 @@ class Integrity:
                     yield f"archived tasks {each.name}", places.tasks(each.name)
         if detached := [each.name for each in partitions if each.state is PartitionState.DETACHED]:
             found.degraded = found.degraded or f"detached partitions were not read: {', '.join(detached)}"
-
-
-def _as_unreadable(kind: str, problem: Exception) -> UnreadableRecord:
-    if isinstance(problem, CorruptRecord):
-        return UnreadableRecord(kind, problem.key, problem.reason)
-    return UnreadableRecord(kind, "", str(problem))

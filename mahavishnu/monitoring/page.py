@@ -1,4 +1,4 @@
-"""The overview: what needs a person now, and how everything is."""
+"""The overview: groups that need a person now, and the state of everything else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class QueueLines:
-    """The queues that most is to be seen in, those with dead items first; there are `total` of them."""
+    """The most notable of `total` queues, those with dead items first."""
 
     lines: Sequence[QueueLine]
     total: int
@@ -61,7 +61,7 @@ class QueueLines:
 
 @dataclass(frozen=True, slots=True)
 class OverviewView:
-    """What is known now; None for what cannot be told."""
+    """The known facts of the overview; None for what is not known now."""
 
     groups: GroupPage | None
     needs: Sequence[GroupPriority]
@@ -75,7 +75,7 @@ class OverviewView:
 
     @property
     def headline(self) -> str:
-        """The answer to what needs somebody."""
+        """The most important fact about groups."""
         if self.groups is None:
             return "What needs somebody is not known now"
         needed, given = self.how_many(Attention.NEEDED), self.how_many(Attention.HANDLED)
@@ -88,7 +88,7 @@ class OverviewView:
         return "Nothing needs anybody" if self.groups.items else "No letters: nothing has failed, or nothing is caught"
 
     def how_many(self, attention: Attention) -> int:
-        """How many groups need so much of it."""
+        """Count the groups that need so much attention."""
         return sum(need.attention is attention for need in self.needs)
 
     @property
@@ -98,12 +98,12 @@ class OverviewView:
         return max((max(hour.arrived, hour.completed + hour.exhausted) for hour in hours), default=0)
 
     def in_all(self, name: str) -> int:
-        """The sum of one number over all hours."""
+        """Return the sum of one number over all hours."""
         return sum(getattr(hour, name) for hour in self.trend.hours) if self.trend else 0
 
     @property
     def by_themselves(self) -> int:
-        """How many open letters have a date at which they are run again."""
+        """The number of open letters with a date for an automatic run."""
         if self.groups is None or self.numbers is None:
             return 0
         rest: int = self.numbers["queue_size"] - self.groups.for_people - self.numbers["status_breakdown"]["retrying"]
@@ -115,7 +115,7 @@ class OverviewView:
 
 
 async def show_overview(request: Request, dlq: LetterQueue) -> Response:
-    """The start page."""
+    """Show the start page."""
     await dlq.open()
     console = console_of(request)
     groups, workers, runs, stale, others = await asyncio.gather(
@@ -157,7 +157,7 @@ async def _queues(dlq: LetterQueue) -> QueueLines:
 
 
 async def _queue_line(dlq: LetterQueue, name: str, *, for_dead: bool) -> QueueLine | None:
-    """The numbers of a queue; None if it has been deleted meanwhile."""
+    """Return the numbers of a queue; None if it has been deleted meanwhile."""
     try:
         numbers = await dlq.service(NamedQueues).numbers(name)
     except NoSuchQueue:
@@ -176,7 +176,7 @@ async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """How far somebody is with a first fix. `group` is None when no letter of the cause is open any more."""
+    """The progress of a first fix. `group` is None when no letter of the cause is open any more."""
 
     fix: FirstFix
     group: GroupView | None
@@ -184,11 +184,11 @@ class Guide:
 
     @property
     def halted(self) -> bool:
-        """Whether the change that was tried was not the right one."""
+        """True if the change that was tried was not the right one."""
         return self.run is not None and self.run.state is RunState.HALTED
 
 
 def guide_to(fix: FirstFix, groups: Iterable[GroupView], runs: Sequence[BulkRun]) -> Guide:
-    """How far this fix is, as the open groups and the runs under way tell, of which the newest comes first."""
+    """Return the progress of this fix, from the open groups and the active runs, newest first."""
     group = next((each for each in groups if each.count and fix.cause in (each.title or "")), None)
     return Guide(fix, group, runs[0] if runs and group is not None else None)

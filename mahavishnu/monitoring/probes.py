@@ -1,4 +1,4 @@
-"""A small HTTP server for a process that has none: `/healthz`, `/readyz` and `/metrics`, by GET and HEAD."""
+"""A small HTTP server for a worker: `/healthz`, `/readyz` and `/metrics`, by GET and HEAD."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_AT_ONCE = 32  # connections
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a path answers."""
+    """The answer of a path."""
 
     body: bytes
     status: int = 200
@@ -36,7 +36,7 @@ class Answer:
 
     @classmethod
     def of(cls, value: Mapping[str, Any], status: int = 200) -> Answer:
-        """An answer in JSON."""
+        """Return an answer in JSON."""
         return cls(json.dumps(value).encode(), status)
 
 
@@ -45,9 +45,9 @@ Route = Callable[[], Awaitable[Answer]]
 
 @dataclass(slots=True)
 class ProbeServer:
-    """Answers each path by its route. A route that raises is answered with 500 and logged; nothing else hears of it.
+    """Answers each path by its route. A route that raises is answered with 500 and logged.
 
-    On a loopback address it answers only those who ask for this machine, so that no page in a browser can.
+    On a loopback address it answers only requests for this machine, so that no page in a browser can ask.
     """
 
     routes: Mapping[str, Route]
@@ -82,7 +82,7 @@ class ProbeServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL on which it listens."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +108,8 @@ class ProbeServer:
         headers = {
             name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
         }
-        if is_loopback(self.host) and not is_loopback(_host_of(headers.get("host", ""))):
+        host = headers.get("host", "")
+        if is_loopback(self.host) and not is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host):
             return Answer.of({"status": "refused: ask for this machine by its loopback name"}, 403)
         if method not in ("GET", "HEAD"):
             return Answer.of({"status": "only GET and HEAD are answered"}, 405)
@@ -121,10 +122,6 @@ class ProbeServer:
             return Answer.of({"status": "this could not be told; the log says why"}, 500)
 
 
-def _host_of(header: str) -> str:
-    return header if header.endswith("]") else header.rpartition(":")[0] or header
-
-
 def _encode(answer: Answer, *, with_body: bool) -> bytes:
     head = (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
@@ -135,12 +132,8 @@ def _encode(answer: Answer, *, with_body: bool) -> bytes:
     return head.encode() + (answer.body if with_body else b"")
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a worker answers on its port for metrics: how it is, and what it counts.
-
-
 def probes_of(dlq: LetterQueue, host: str, port: int | None) -> AbstractAsyncContextManager[ProbeServer | None]:
-    """A server for the probes of this worker, at this host and port; none without a port."""
+    """Return a server for the probes of this worker, on `port` or on that of the settings; none without a port."""
     if port is None:
         return nullcontext()
     return ProbeServer(
@@ -155,13 +148,13 @@ def probes_of(dlq: LetterQueue, host: str, port: int | None) -> AbstractAsyncCon
 
 
 async def answer_health(dlq: LetterQueue) -> Answer:
-    """Always 200 while the process can answer."""
+    """Answer 200 while the process can answer."""
     health = await dlq.health()
     return Answer.of({"status": health.status, "kept_locally": health.waiting})
 
 
 async def answer_ready(dlq: LetterQueue) -> Answer:
-    """200 while the processor takes letters and the store, or the local one, can be used; 503 otherwise."""
+    """Answer 200 while the processor takes letters and the store, or the local one, can be used; 503 otherwise."""
     health, processor = await dlq.health(), dlq.service(Processing).processor
     works = processor is not None and processor.is_running
     told = {"status": health.status, "kept_locally": health.waiting, "takes_letters": works}
@@ -169,7 +162,7 @@ async def answer_ready(dlq: LetterQueue) -> Answer:
 
 
 async def answer_metrics(dlq: LetterQueue) -> Answer:
-    """What this process counts. The numbers of the store are told by a server, so that each is told once."""
+    """Answer with the numbers of this process. A server has those of the store, so that each is told once."""
     from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
 
     return Answer(exposition(await dlq.service(Telemetry).collect_process()), content_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Health and metrics: `/healthz`, `/readyz`, `/metrics`."""
+"""Health, metrics, the dashboard, trends and unreadable records over HTTP."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from mahavishnu.monitoring.service import Telemetry
 from mahavishnu.monitoring.statistics import HOURS, Trends
 from mahavishnu.stores.base import Health
 
-# ----------------------------------------------------------------------------------------------------
-# Records that cannot be read, over HTTP.
+# --- integrity
 
 integrity_router = Router(tag="integrity", prefix="/integrity")
 
@@ -37,20 +36,19 @@ class UnreadableLine(ResponseModel):
 
 
 class IntegrityQuery(RequestModel):
-    """At most how many of them."""
+    """The most records to list."""
 
     limit: Annotated[int, Field(ge=1, le=100_000)] = 1000
 
 
 @integrity_router.get("", response_model=list[UnreadableLine], summary="Records that cannot be read", name="list")
 async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[IntegrityQuery, Query()]) -> Response:
-    """Every record of the store is read once, of all namespaces: this takes time where there are many."""
+    """Read every record of the store once, of all namespaces: this takes time where there are many."""
     found = await dlq.service(Integrity).find_unreadable(params.limit)
     return json_response([asdict(each) for each in found], 200, degraded_header(found.degraded))
 
 
-# ----------------------------------------------------------------------------------------------------
-# The views of the dashboard over HTTP.
+# --- dashboard
 
 dashboard_router = Router(tag="dashboard", prefix="/dashboard")
 
@@ -68,7 +66,7 @@ class StateLine(ResponseModel):
 
 
 class MonthLine(ResponseModel):
-    """What was archived of one month, in numbers; null where its partition is detached."""
+    """The archive of one month, in numbers; null where its partition is detached."""
 
     month: str
     tasks_archived: int | None
@@ -79,32 +77,32 @@ class MonthLine(ResponseModel):
 
 @dashboard_router.get("/dlq", response_model=list[ReasonLine], summary="Letters by reason", name="dlq")
 async def dlq(dlq: Queue, actor: Viewer) -> Response:
-    """The same as `/dlq/stats`, most letters first."""
+    """Count as `/dlq/stats` does, most letters first."""
     lines = await dlq.service(Dashboard).dlq()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @dashboard_router.get("/staleness", response_model=list[StateLine], summary="What runs now, by state", name="staleness")
 async def staleness(dlq: Queue, actor: Viewer) -> Response:
-    """How many lifecycle tasks are in each state, and for how long; the state with most of over an hour first."""
+    """Count the lifecycle tasks in each state, and how long they are in it; most tasks of over an hour first."""
     lines = await dlq.service(Dashboard).staleness()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
 @dashboard_router.get("/archive", response_model=list[MonthLine], summary="The archive by month", name="archive")
 async def archive(dlq: Queue, actor: Viewer) -> Response:
-    """How many letters and lifecycle tasks are archived of each month, in how many bytes; the latest first."""
+    """Count the archived letters and lifecycle tasks of each month, and their bytes; the latest first."""
     lines = await dlq.service(Dashboard).archive()
     return json_response(to_json(lines), 200, degraded_header(lines.degraded))
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- health
 
 health_router = Router(tag="health")
 
 
 class HealthReport(ResponseModel):
-    """How the queue is."""
+    """The state of the queue."""
 
     status: Literal["ok", "degraded", "down"]
     detail: str
@@ -117,19 +115,19 @@ _DOWN: dict[int | str, dict[str, Any]] = {503: {"model": HealthReport, "descript
 
 @health_router.get("/healthz", response_model=HealthReport, summary="Is the process alive?")
 async def healthz(request: Request, dlq: OwnQueue) -> Response:
-    """Always 200 while it can answer; `degraded` tells that letters are kept locally, or that the store is away."""
+    """Answer 200 while it can answer; `degraded` means letters are kept locally, or the store is away."""
     return json_response(_health_json(dlq, await dlq.health(), request.scope["actor"]))
 
 
 @health_router.get("/readyz", response_model=HealthReport, responses=_DOWN, summary="Can it work?")
 async def readyz(request: Request, dlq: OwnQueue) -> Response:
-    """200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
+    """Answer 200 for `ok` and `degraded`, in which nothing is lost; 503 for `down`."""
     health = await dlq.health()
     return json_response(_health_json(dlq, health, request.scope["actor"]), 503 if health.status == "down" else 200)
 
 
 def _health_json(dlq: LetterQueue, health: Health, actor: Actor) -> dict[str, Any]:
-    """The health as JSON. The detail may name hosts, and the other one files: only viewers get them."""
+    """Return the health as JSON. Details may name hosts and files, so only viewers get them."""
     may_look = actor.role >= Role.VIEWER
     return {
         "status": health.status,
@@ -148,14 +146,14 @@ def _health_json(dlq: LetterQueue, health: Health, actor: Actor) -> dict[str, An
 async def metrics(
     dlq: OwnQueue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
 ) -> Response:
-    """Lifetime numbers are those of the store, not of this process: they survive it. While it is away they are left
-    out, and `mahavishnu_dlq_store_up` is 0.
+    """Return lifetime numbers of the store, not of this process: they survive it.
+
+    While the store is away they are left out, and `mahavishnu_dlq_store_up` is 0.
     """
     return Response(exposition(await dlq.service(Telemetry).collect()), 200, None, CONTENT_TYPE_LATEST)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Numbers by hour over HTTP.
+# --- trends
 
 trends_router = Router(tag="trends", prefix="/trends")
 
@@ -176,6 +174,6 @@ class HourList(ResponseModel):
     "/hours", response_model=HourList, summary="What came in, succeeded, failed again and was exhausted, by hour"
 )
 async def by_hour(dlq: Queue, actor: Viewer, hours: int = HOURS) -> Response:
-    """Of UTC; counted by the store, at most twice a minute."""
+    """Count by hours of UTC; the store counts at most twice a minute."""
     found = await dlq.service(Trends).by_hour(hours)
     return json_response(to_json(found), 200, degraded_header(found.degraded))

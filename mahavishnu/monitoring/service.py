@@ -1,4 +1,4 @@
-"""The queue's numbers for monitoring: what the store knows, what this process counts, and where they are told."""
+"""The queue's numbers for monitoring: those of the store, those of this process, and their receivers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HEALTH_SECONDS = 300.0
 class Telemetry:
     """The numbers of a queue: of its store, and of this process.
 
-    No method raises because of the store: what cannot be known is left out.
+    No method raises because of the store: unknown numbers are left out.
     """
 
     @classmethod
@@ -52,7 +52,7 @@ class Telemetry:
         self._dlq, self._context = dlq, dlq.context
 
     def register(self, registry: Any = None) -> Callable[[], None]:
-        """Have a registry of prometheus_client tell what this process counts; the function returned ends that.
+        """Have a registry of prometheus_client tell the numbers of this process; the function returned ends that.
 
         Without `registry` it is the one that prometheus_client uses where none is named. Raises ImportError without
         prometheus_client (`pip install 'mahavishnu-dlq[telemetry]'`), ValueError where the names are there already.
@@ -64,7 +64,7 @@ class Telemetry:
         return ProcessCollector(self.count_here).register(REGISTRY if registry is None else registry)
 
     def report_to(self, manager: Any) -> None:
-        """Tell an observability manager what happens here, as far as it has the methods. What it raises is logged.
+        """Report events and metrics to an observability manager, as far as it has the methods. Its errors are logged.
 
         `log_info` and `log_error` hear of each event, as `(message, attributes)`; `record_metric` of each change of a
         counter and each value of a histogram, as `(name, value, labels)`: both in a thread of their own. Around each
@@ -90,7 +90,7 @@ class Telemetry:
         self._context.meters.on_reading = tell
 
     async def collect(self) -> Sequence[MetricFamily]:
-        """All numbers: of the store as far as it answers, and of this process."""
+        """Return all numbers: of the store as far as it answers, and of this process."""
         stored: Sequence[MetricFamily] = []
         try:
             stats = await self._dlq.get_statistics()
@@ -106,11 +106,11 @@ class Telemetry:
         ]
 
     async def collect_process(self) -> Sequence[MetricFamily]:
-        """What this process counts, and how it sees the store."""
+        """Return the numbers of this process, and how it sees the store."""
         return [*self.count_here(), *self._health(await self._dlq.health())]
 
     def count_here(self) -> Sequence[MetricFamily]:
-        """What this process counts. It asks nobody, so any thread may call it."""
+        """Return the numbers of this process. It reads no store, so any thread may call it."""
         counts, by_name = self._context.counts, {each.definition.name: each for each in self._context.meters.families()}
         for key, name in BY_COUNT.items():
             by_name[name] = _family(name, counts[key])
@@ -140,7 +140,7 @@ class Telemetry:
     # --- of the store
 
     async def _of_store(self, stats: Mapping[str, Any]) -> Sequence[MetricFamily]:
-        """Those that are derived from records. Of a part of the letters nothing is told: it would look like a fall."""
+        """Return numbers derived from records, but none of a part of the letters: it would look like a fall."""
         found = [] if stats["waiting"] is None else [_family("mahavishnu_dlq_waiting", stats["waiting"])]
         if stats["degraded"]:
             return found
@@ -177,12 +177,12 @@ def _counts(tally: Tally) -> Mapping[str, int]:
 
 
 def _by_category(tally: Tally) -> Mapping[str, int]:
-    """Every category there is, so that a rule sees the first letter of one as a rise from 0."""
+    """Count every category there is, so that a rule sees the first letter of one as a rise from 0."""
     return {**dict.fromkeys(map(str, ErrorCategory), 0), **_known_categories(_counts(tally))}
 
 
 def _known_categories(counts: Mapping[str, int]) -> Mapping[str, int]:
-    """Those that there are not, which imports may bring, as one."""
+    """Count unknown categories, which imports may bring, as one."""
     known: Counter[str] = Counter()
     for category, count in counts.items():
         known[category if category in set(ErrorCategory) else OTHER] += count
@@ -190,7 +190,7 @@ def _known_categories(counts: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _most_frequent(counts: Mapping[str, int]) -> Mapping[str, int]:
-    """Those that most letters have, and the others as one: anybody may name adapters and queues."""
+    """Keep the names that most letters have, and count the others as one: adapters and queues are unlimited."""
     names = sorted(counts, key=lambda name: -counts[name])
     kept: Counter[str] = Counter({name: counts[name] for name in names[:_MOST]})
     if len(names) > _MOST:

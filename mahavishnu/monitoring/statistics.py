@@ -1,24 +1,23 @@
-"""The queue in numbers, and when they are a reason to worry."""
+"""The queue in numbers, when they are a reason to worry, and numbers by hour for charts."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.numbers import _UNFIT, count_letters, statistics
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter_parts import (
     NO_ADAPTER,
     DeadLetterStatus,
     RequeueOutcome,
 )
 from mahavishnu.model.query import Condition, Is, Not, Query
-from mahavishnu.monitoring.health import store_health
-from mahavishnu.stores.base import Buckets, Collection, Histogram
+from mahavishnu.stores.base import Buckets, Collection, Health, Histogram
 from mahavishnu.workers.rules import what_fits, what_is_missing
 
 if TYPE_CHECKING:
@@ -33,21 +32,12 @@ _MOST_ADAPTERS = 5  # that are named, each in a line
 LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 
 
-def _circuits(context: QueueContext) -> dict[str, Any]:
-    """The circuits of this process, of adapters that the reader sees."""
-    seen = context.scope.adapters if context.scope else None
-    report = context.breakers.report(context.clock.monotonic())
-    if context.scope is None:
-        return dict(report)
-    return {adapter: circuit for adapter, circuit in report.items() if adapter in (seen or ())}
-
-
 async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
-    """What `get_statistics` answers. What only this process knows is about the letters of its own namespace.
+    """Return the answer of `get_statistics`. This process's own numbers are about its own namespace.
 
-    Who sees a part of the namespace gets the numbers of that part. Those that cannot be told for a part are left out.
+    A reader of a part of the namespace gets the numbers of that part, without those that are only known for the whole.
     """
     tally, summed = await count_letters(context.letters.counted, ledger)
     some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
@@ -76,8 +66,35 @@ async def queue_statistics(
     }
 
 
+def _circuits(context: QueueContext) -> dict[str, Any]:
+    """Return the circuits of this process, of adapters that the reader sees."""
+    report, scope = context.breakers.report(context.clock.monotonic()), context.scope
+    return {name: each for name, each in report.items() if scope is None or name in (scope.adapters or ())}
+
+
+async def store_health(context: QueueContext) -> Health:
+    """Return the store's health: degraded also while failures of this namespace are outside of it. Never raises."""
+    try:
+        await context.open()
+    except StoreError as problem:
+        health = Health("down", str(problem))
+    else:
+        health = await context.store.health()
+    waiting, files = context.waiting, context.waiting.files
+    places = (
+        (len(waiting.own_in_memory()), "in this process's memory only, because the store could not take them"),
+        (len(waiting.own_files()), "in files beside the store, because the store could not take them"),
+        (len(files.unreadable()), f"in files in {files.folder} that cannot be read: look there"),
+    )
+    problems = [f"{count} failures are {where}" for count, where in places if count]
+    if not problems:
+        return health
+    status = "degraded" if health.status == "ok" else health.status
+    return replace(health, status=status, detail="; ".join(filter(None, [*problems, health.detail])))
+
+
 def warnings(stats: Mapping[str, Any]) -> list[str]:
-    """What a person should look at, in the documented words, what matters most first; empty if all is well."""
+    """Return what a person should look at, in the documented words, the most important first; empty if all is well."""
     found = []
     if degraded := stats.get("degraded"):
         found.append(f"WARNING: DLQ is degraded: {degraded}")
@@ -106,7 +123,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
 
 
 def _without_worker(due: Mapping[str, int], live_workers: int | None) -> list[str]:
-    """That letters are due which no live worker can run."""
+    """Warn of due letters that no live worker can run."""
     count = sum(due.values())
     if count and not live_workers:
         return [f"WARNING: {_letters(count)} due, and no worker lives to run them: mahavishnu worker --app MODULE:NAME"]
@@ -124,8 +141,7 @@ def _letters(count: int) -> str:
     return "1 letter is" if count == 1 else f"{count} letters are"
 
 
-# ----------------------------------------------------------------------------------------------------
-# Numbers by hour, for charts: what came in, succeeded, failed again and was given up, counted by the store.
+# --- numbers by hour
 
 HOURS, MOST_HOURS = 24, 72
 _HOUR = timedelta(hours=1)
@@ -155,9 +171,7 @@ class HourCounts:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Numbers by hour, the oldest first; `not_known` says, in words, what they leave out, and `degraded` why some may
-    be missing now.
-    """
+    """Numbers by hour, the oldest first; `not_known` says what they omit, `degraded` why some may be missing now."""
 
     hours: tuple[HourCounts, ...]
     counted_at: datetime
@@ -173,7 +187,7 @@ class Trends:
         self._latest: dict[int, Trend] = {}
 
     async def by_hour(self, hours: int = HOURS) -> Trend:
-        """Letters that came in, succeeded, failed again and were exhausted, in each of the last `hours` of UTC.
+        """Count letters that arrived, succeeded, failed again and were exhausted, in each of the last `hours` of UTC.
 
         The store counts; numbers of the last half minute are shown again. Raises InvalidInput and StoreError.
 

@@ -1,4 +1,4 @@
-"""The query language, its completion, and saved views."""
+"""Search: the query language, completion, and saved views."""
 
 from __future__ import annotations
 

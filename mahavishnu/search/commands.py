@@ -1,4 +1,4 @@
-"""`mahavishnu view`: queries with a name, for everybody who looks at the same letters."""
+"""`mahavishnu view`: saved queries, shared by all who see the same letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can stand at a place of a query that somebody is writing: names, operators and values."""
+"""Completion of an unfinished query: names, operators and values for the place of the cursor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from mahavishnu.model.query_text import BY_NAME, NAME, NAMES, VALUE, WORD, Query
 from mahavishnu.search.spelling import quote_value
 
 _BETWEEN = " \t\r\n()-"
-_TIMES = {
-    "age": ("15m", "1h", "1d", "1w"),
-    "due": ("now", "1h", "1d"),
-}
+_TIMES = {"age": ("15m", "1h", "1d", "1w"), "due": ("now", "1h", "1d")}
 _LATELY = ("now-1h", "now-1d", "now-7d")
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The place in a query where somebody writes: what stands from `start` to `end` is to be completed.
+    """The place in a query that is being written: the characters from `start` to `end` are to be completed.
 
-    `name` is the name whose value is written there; None: a name, or a word to be searched for. `written` is what
-    stands before the place, without quotes.
+    `name` is the name whose value is written there; None: a name, or a word to be searched for. `written` stands before
+    the place, without quotes.
     """
 
     start: int
@@ -32,7 +29,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One text to be put into a gap; `about` says what it means, `letters` how many have it, if that is known."""
+    """One text for a gap; `about` explains it, `letters` is how many have it, if that is known."""
 
     text: str
     about: str = ""
@@ -41,7 +38,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What can be put in place of the characters from `start` to `end`, the best first."""
+    """Texts for the characters from `start` to `end`, the best first."""
 
     start: int
     end: int
@@ -49,7 +46,7 @@ class Suggestions:
 
 
 def find_gap(text: str, position: int) -> Gap:
-    """The gap at this position of the text, however unfinished that is.
+    """Return the gap at this position of the text, however unfinished that is.
 
     >>> find_gap("status:exh", 10)
     Gap(start=7, end=10, written='exh', name=QueryName(name='status', ...))
@@ -92,17 +89,20 @@ def _find_value(text: str, at: int, position: int, name: QueryName | None) -> tu
 
 
 def complete_name(written: str) -> tuple[Suggestion, ...]:
-    """The names that begin with what is written, then those that have it inside."""
+    """Return the names that begin with what is written, then those that have it inside."""
     given = written.lower()
     starting = [name for name in NAMES if name.name.startswith(given)]
     others = [
         name for name in NAMES if name not in starting and any(given in each for each in (name.name, *name.other_names))
     ]
-    return tuple(Suggestion(_beginning(name), name.about) for name in (*starting, *others))
+    return tuple(
+        Suggestion(f"{name.name}{'.' if name.shape == 'path' else name.operators[0]}", name.about)
+        for name in (*starting, *others)
+    )
 
 
 def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, int]] = ()) -> tuple[Suggestion, ...]:
-    """The values of a name that begin with what is written, then those that have it inside.
+    """Return the values of a name that begin with what is written, then those that have it inside.
 
     `counted` are values that letters have, and how many letters have them.
     """
@@ -113,7 +113,3 @@ def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, i
     starting = [value for value in known if value.lower().startswith(given)]
     others = [value for value in known if value not in starting and given in value.lower()]
     return tuple(Suggestion(quote_value(value), "", numbers.get(value)) for value in (*starting, *others))
-
-
-def _beginning(name: QueryName) -> str:
-    return f"{name.name}." if name.shape == "path" else f"{name.name}{name.operators[0]}"

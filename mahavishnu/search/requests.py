@@ -1,4 +1,4 @@
-"""search.requests."""
+"""Filters of letters in requests, and the queries that they mean."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.namespaces import named_namespaces
 
+_SAME_NAMES = {"policy", "namespace", "queue", "fingerprint", "task_id", "source_id", "adapter", "tags", "repo", "run"}
+
 
 def as_query(
     letter_filter: Filter, now: datetime, *, limit: int = 500, sort: tuple[queries.Sort, ...] = queries.NEWEST_FIRST
 ) -> queries.Query:
-    """The query that a filter means; the ages in its text are counted from `now`. Raises InvalidQuery."""
+    """Return the query that a filter means; the ages in its text are counted from `now`. Raises InvalidQuery."""
     metadata = {}
     for pair in letter_filter.metadata or ():
         path, equals, value = pair.partition("=")
@@ -24,21 +26,12 @@ def as_query(
             raise InvalidQuery(f"{pair!r:.80} is no condition on the metadata: write path=value")
         metadata[path] = value
     query = queries.letter_query(
+        **letter_filter.model_dump(include=_SAME_NAMES),
+        text=letter_filter.text,
         status=_enum_values(letter_filter.status),
         resolution=_enum_values(letter_filter.resolution_status),
         category=_enum_values(letter_filter.category),
-        policy=letter_filter.policy,
         reason=_enum_values(letter_filter.reason),
-        namespace=letter_filter.namespace,
-        queue=letter_filter.queue,
-        fingerprint=letter_filter.fingerprint,
-        task_id=letter_filter.task_id,
-        source_id=letter_filter.source_id,
-        adapter=letter_filter.adapter,
-        tags=letter_filter.tags,
-        repo=letter_filter.repo,
-        run=letter_filter.run,
-        text=letter_filter.text,
         metadata=metadata,
         failed=(letter_filter.failed_from, letter_filter.failed_before),
         created=(letter_filter.created_from, letter_filter.created_before),

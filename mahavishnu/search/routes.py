@@ -1,4 +1,4 @@
-"""Saved views over HTTP."""
+"""The query language and saved views over HTTP."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from mahavishnu.search.completion import Suggestion as Completion
 from mahavishnu.search.service import MOST_SUGGESTIONS, NamespaceCount, Search
 from mahavishnu.search.views import Views
 
-# ----------------------------------------------------------------------------------------------------
-# The query language over HTTP: what can be written next.
-
 query_router = Router(tag="query", prefix="/query")
+Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
+IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]
+IfNoneMatch = Annotated[str | None, Header(description="* has only a new view saved")]
+router = Router(tag="views", prefix="/views")
+_NO_VIEW = problem_responses(404)
 
 
 @fields_of(Completion, "text about letters")
 class Suggestion(ResponseModel):
-    """One text that can stand there; `letters`: how many letters have the value, where that was counted."""
+    """One text for the place; `letters`: how many letters have the value, where that was counted."""
 
 
 class SuggestionList(ResponseModel):
-    """What can be put in place of the characters from `start` to `end`, the best first."""
+    """Texts for the characters from `start` to `end`, the best first."""
 
     start: int
     end: int
@@ -41,31 +43,22 @@ class SuggestionList(ResponseModel):
 async def suggest(
     dlq: Queue, actor: Viewer, text: str = "", position: int | None = None, limit: int = MOST_SUGGESTIONS
 ) -> Response:
-    """Names, and values: of fixed sets, and those that letters have, which are counted twice a minute at most."""
+    """Suggest names, values of fixed sets, and values that letters have, which are counted at most twice a minute."""
     found = await dlq.service(Search).suggest(text, position, limit=limit)
     return json_response(to_json(found))
 
 
 @fields_of(NamespaceCount, "open for_people")
 class Namespace(ResponseModel):
-    """A namespace that has letters: how many are open, and how many of those nothing will run by itself."""
+    """A namespace that has letters: how many are open, and how many of those need a person."""
 
     name: str
 
 
 @query_router.get("/namespaces", response_model=list[Namespace], summary="The namespaces that have letters")
 async def namespaces(dlq: OwnQueue, actor: Viewer) -> Response:
-    """Those that who asks may see; `/ns/<name>/` before a path means another one of them."""
+    """List the namespaces that the caller may see; `/ns/<name>/` before a path means another one of them."""
     return json_response(to_json(await dlq.service(Search).namespaces()))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
-IfMatch = Annotated[str | None, Header(description="The ETag of the view as you read it, or * for any")]
-IfNoneMatch = Annotated[str | None, Header(description="* has only a new view saved")]
-router = Router(tag="views", prefix="/views")
-_NO_VIEW = problem_responses(404)
 
 
 @fields_of(views.SavedView, "name text sort place saved_by saved_at created_at namespace")
@@ -74,7 +67,7 @@ class View(ResponseModel):
 
 
 class ViewEdit(RequestModel):
-    """What is saved."""
+    """The content of a view."""
 
     text: Annotated[StrictStr, Field(max_length=LONGEST_TEXT)]
     sort: Literal["newest", "oldest", "updated", "due", "priority"] = "newest"
@@ -83,48 +76,35 @@ class ViewEdit(RequestModel):
 
 
 class ViewDelete(RequestModel):
-    """Who deletes it."""
+    """The name of the person who deletes it."""
 
     by: Name | None = None
 
 
 @router.get("", response_model=list[View], summary="Saved views", name="list")
 async def list_views(dlq: Queue, actor: Viewer) -> Response:
-    """All of them, in their order."""
+    """List all of them, in their order."""
     return json_response([view.to_dict() for view in await dlq.service(Views).list()])
 
 
 @router.get("/{name}", response_model=View, responses=_NO_VIEW, summary="One view")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
-    """Its ETag is wanted by who saves it."""
+    """Return one view, with the ETag that saving it wants."""
     view = await dlq.service(Views).get(decode_id(name))
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
 @router.post("/{name}", response_model=View, responses=problem_responses(404, 412), summary="Save a view")
 async def save(
-    dlq: Queue,
-    actor: Operator,
-    name: str,
-    body: ViewEdit,
-    if_match: IfMatch = None,
-    if_none_match: IfNoneMatch = None,
+    dlq: Queue, actor: Operator, name: str, body: ViewEdit, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """In the place of what has the name; with If-Match only if that is as you read it."""
-    base = None
-    if if_match is not None:
-        base = await dlq.service(Views).get(decode_id(name))
-        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
-            return refusal
-    view = await dlq.service(Views).save(
-        decode_id(name),
-        body.text,
-        by=acting_name(actor, body.by),
-        sort=body.sort,
-        place=body.place,
-        base=base,
-        new=if_none_match == "*",
-    )
+    """Save a view in the place of any other with the name; with If-Match only if that is as you read it."""
+    base = None if if_match is None else await dlq.service(Views).get(decode_id(name))
+    if base is not None and (refusal := refuse_if_changed(if_match or "", base.version, f"view {base.name!r}")):
+        return refusal
+    by, new, place = acting_name(actor, body.by), if_none_match == "*", body.place
+    views = dlq.service(Views)
+    view = await views.save(decode_id(name), body.text, by=by, sort=body.sort, place=place, base=base, new=new)
     return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
 
 
@@ -132,11 +112,9 @@ async def save(
 async def delete(
     dlq: Queue, actor: Operator, name: str, body: ViewDelete | None = None, if_match: IfMatch = None
 ) -> Response:
-    """It answers what the view was."""
-    base = None
-    if if_match is not None:
-        base = await dlq.service(Views).get(decode_id(name))
-        if refusal := refuse_if_changed(if_match, base.version, f"view {base.name!r}"):
-            return refusal
+    """Delete a view and return what it was."""
+    base = None if if_match is None else await dlq.service(Views).get(decode_id(name))
+    if base is not None and (refusal := refuse_if_changed(if_match or "", base.version, f"view {base.name!r}")):
+        return refusal
     by = acting_name(actor, body.by if body else None)
     return json_response((await dlq.service(Views).delete(decode_id(name), by=by, base=base)).to_dict())

@@ -1,4 +1,4 @@
-"""Saved views: queries that people have given a name, for everybody who looks at the same letters."""
+"""Saved views: queries with a name, shared by all who see the same letters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SavedView:
         return view_key(self.namespace, self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, without the version."""
+        """Return JSON values, without the version."""
         return {
             "name": self.name,
             "text": self.text,
@@ -53,7 +53,7 @@ class SavedView:
 
 
 def view_key(namespace: str, name: str) -> str:
-    """The key of a view.
+    """Return the key of a view.
 
     >>> view_key("default", "Mine, today")
     'default/Mine, today'
@@ -62,7 +62,7 @@ def view_key(namespace: str, name: str) -> str:
 
 
 def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> None:
-    """Raise InvalidInput for what no view can be; InvalidQueryText for a text that means nothing."""
+    """Raise InvalidInput for an invalid view; InvalidQueryText for a text that means nothing."""
     from mahavishnu.model.query_text import read_conditions  # who only reads views needs none of it
 
     require_view_name(name)
@@ -76,15 +76,10 @@ def require_view(name: Any, text: Any, sort: Any, place: Any, now: datetime) -> 
 
 
 def require_view_name(name: Any) -> str:
-    """The name, if a view can have it. Raises InvalidInput."""
-    if (
-        not isinstance(name, str)
-        or not 0 < len(name) <= LONGEST_VIEW_NAME
-        or not name.isprintable()
-        or name.strip() != name
-    ):
-        raise InvalidInput(
-            f"a view has a name of 1 to {LONGEST_VIEW_NAME} printable characters without blanks around it, "
-            f"not {name!r:.120}"
-        )
-    return name
+    """Return the name, if a view can have it. Raises InvalidInput."""
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_VIEW_NAME and name.isprintable() and name.strip() == name:
+        return name
+    raise InvalidInput(
+        f"a view has a name of 1 to {LONGEST_VIEW_NAME} printable characters without blanks around it, "
+        f"not {name!r:.120}"
+    )

@@ -1,4 +1,4 @@
-"""The query language of a queue: a text becomes a query, with its own clock; and what can be written next."""
+"""The query language of a queue: reading a text as a query at this moment, and completion with counted values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTS_LAST = timedelta(seconds=30)  # so long is it remembered which values let
 
 @dataclass(frozen=True, slots=True)
 class LetterCount:
-    """How many letters there are; `degraded` says why there may be more."""
+    """The number of letters; `degraded` says why there may be more."""
 
     number: int
     degraded: str | None = None
@@ -36,7 +36,7 @@ class LetterCount:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceCount:
-    """How many letters of a namespace are open, and how many of those nothing will run by itself."""
+    """The open letters of a namespace, and those of them that need a person."""
 
     name: str
     open: int = 0
@@ -62,20 +62,20 @@ class Search:
         self._counts: dict[str, tuple[datetime, dict[str, int]]] = {}
 
     def query(self, text: str, *, sort: tuple[Sort, ...] = NEWEST_FIRST, limit: int = 500) -> Query:
-        """The query that the text means at this moment: its ages become instants now, and stay what they are.
+        """Return the query that the text means at this moment: its ages become instants now, and stay what they are.
 
         Raises InvalidQueryText, which says where the text is wrong and what may have been meant.
         """
         return read_query(text, self._context.clock.now(), sort=sort, limit=limit)
 
     async def count(self, query: Query) -> LetterCount:
-        """How many letters a query means, on all its pages. Raises InvalidQuery and StoreError."""
+        """Count the letters that a query means, on all its pages. Raises InvalidQuery and StoreError."""
         await self._context.open()
         tally = await self._context.letters.tally(query)
         return LetterCount(tally.total.count, tally.degraded)
 
     async def namespaces(self) -> Sequence[NamespaceCount]:
-        """The namespaces that have letters, as far as they are seen, by name; and this one. Raises StoreError.
+        """Return the visible namespaces that have letters, by name; and this one. Raises StoreError.
 
         >>> [each.name for each in await dlq.search.namespaces()]  # doctest: +SKIP
         ['default', 'eu']
@@ -95,7 +95,7 @@ class Search:
         ]
 
     async def suggest(self, text: str, position: int | None = None, *, limit: int = MOST_SUGGESTIONS) -> Suggestions:
-        """What can stand at a position of an unfinished text, which is its end unless said otherwise.
+        """Suggest texts for a position of an unfinished text, which is its end unless given.
 
         Names come from the language; values from it where they are a fixed set, else from the letters that there are,
         the most frequent first. Those are counted anew after half a minute at the soonest.

@@ -14,9 +14,9 @@ from mahavishnu.model.query_text import BY_FIELD, NAME, OPTIONAL, TASK_VALUES, V
 
 
 def query_text(query: Query) -> str:
-    """The text that means the conditions of the query, in words that `read_query` takes; instants instead of ages.
+    """Return the text of the query's conditions, in words that `read_query` takes; instants instead of ages.
 
-    It says which letters are meant, not in which order. Raises InvalidQuery for what no text can say.
+    It says which letters are meant, not in which order. Raises InvalidQuery for conditions without a text.
 
     >>> query_text(Query((Is("status", ("exhausted",)), Not(Is("queue", ("bulk mail",))))))
     'status:exhausted -queue:"bulk mail"'
@@ -25,7 +25,7 @@ def query_text(query: Query) -> str:
 
 
 def quote_value(text: str) -> str:
-    """The value as it is written after an operator: in quotes where it would be read as something else.
+    """Return the value as it is written after an operator: in quotes where it would be read as something else.
 
     >>> quote_value("orders"), quote_value("card declined"), quote_value('5"')
     ('orders', '"card declined"', '"5\\\\""')
@@ -61,7 +61,7 @@ def _spell(condition: Condition) -> str:
 
 
 def _spell_named(condition: AnyOf) -> str | None:
-    """The text of what has a name although it is put together from several conditions; None for anything else."""
+    """Return the text of a name that stands for several conditions; None for anything else."""
     match condition.conditions:
         case (Is("words", (str(word),)), *_) if has_word(word) == condition:
             return f"text:{quote_value(word)}"
@@ -75,7 +75,9 @@ def _spell_is(field: str, values: Sequence[Any]) -> str:
         pairs = [str(value).partition("=")[::2] for value in values]
         if len({path for path, _ in pairs}) == 1 and pairs[0][0]:
             return f"task{_path(pairs[0][0])}:{','.join(quote_value(text) for _, text in pairs)}"
-        return f"({' or '.join(_spell_is(field, (value,)) for value in values)})" if len(values) > 1 else _no_path()
+        if len(values) == 1:
+            raise InvalidQuery("no text says that a task has a value without a place")
+        return f"({' or '.join(_spell_is(field, (value,)) for value in values)})"
     if field == "adapter":
         return f"adapter:{','.join(quote_value(str(value) or NO_ADAPTER) for value in values)}"
     name = _name(field)
@@ -103,7 +105,7 @@ def _scalar(name: QueryName, value: Any) -> str:
 
 
 def _path(path: str) -> str:
-    """The path after its dot."""
+    """Return the path after its dot."""
     plain = NAME.fullmatch(f"a.{path}:")
     return f".{path}" if plain and not path.startswith('"') else f".{_quote(path)}"
 
@@ -123,10 +125,6 @@ def _optional(field: str) -> str:
     if (name := _name(field).name) not in OPTIONAL:
         raise InvalidQuery(f"no text asks whether there is any {name}")
     return name
-
-
-def _no_path() -> str:
-    raise InvalidQuery("no text says that a task has a value without a place")
 
 
 def _unsayable(condition: Condition) -> InvalidQuery:

@@ -45,7 +45,7 @@ class Views:
         base: SavedView | None = None,
         new: bool = False,
     ) -> SavedView:
-        """Save a query under a name, in the place of what has the name.
+        """Save a query under a name, in the place of any other with the name.
 
         With `base`, the view as it was read, one that was saved or deleted since then raises ChangedMeanwhile; with
         `new`, so does any that is there. Raises InvalidInput, and InvalidQueryText for a text that means nothing.
@@ -66,7 +66,7 @@ class Views:
         return after
 
     async def get(self, name: str) -> SavedView:
-        """One view. Raises NoSuchView."""
+        """Return one view. Raises NoSuchView."""
         await self._context.open()
         key = view_key(require_namespace(self._namespace), require_view_name(name))
         if (found := await get_one(self._records, key)) is None:
@@ -74,12 +74,12 @@ class Views:
         return found
 
     async def list(self) -> list[SavedView]:
-        """All of them, in their order."""
+        """Return all of them, in their order."""
         await self._context.open()
         return [view async for view in scan(self._records, _IN_ORDER)]
 
     async def delete(self, name: str, *, by: str, base: SavedView | None = None) -> SavedView:
-        """Delete a view; returns what it was. Raises NoSuchView, ChangedMeanwhile where it is not `base` any more."""
+        """Delete a view; return what it was. Raises NoSuchView, ChangedMeanwhile where it is not `base` any more."""
         async with self._context.audit.record("view.delete", f"view:{name}", by=by) as record:
             while True:  # each turn lost means that somebody else has saved it
                 current = await self.get(name)

@@ -1,4 +1,4 @@
-"""The settings: sources, schema, problems; their commands and pages."""
+"""Settings: their sources, their sections, and what is wrong with them."""
 
 from __future__ import annotations
 

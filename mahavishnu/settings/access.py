@@ -1,4 +1,4 @@
-"""Access to a server, as the settings say it."""
+"""Access to a server, by the settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def access_of(settings: MahavishnuSettings) -> Access:
-    """Who may do what, as the settings say. Raises InvalidInput."""
+    """Return the permissions of the settings. Raises InvalidInput."""
     from mahavishnu.http.auth import Access
     from mahavishnu.http.proxies import Proxies, RoleMap
 
@@ -41,7 +41,7 @@ def access_of(settings: MahavishnuSettings) -> Access:
 
 
 def provider_of(settings: MahavishnuSettings) -> ProviderRules | None:
-    """The provider at which people log in, as the settings say; None without one. Raises InvalidInput."""
+    """Return the provider at which people log in; None without one. Raises InvalidInput."""
     from mahavishnu.access.oidc import ProviderRules
 
     oidc = settings.server.oidc
@@ -60,7 +60,7 @@ def provider_of(settings: MahavishnuSettings) -> ProviderRules | None:
 
 
 def limit_of(given: LimitSettings) -> Limit:
-    """What the settings say of somebody; what they leave out is not limited."""
+    """Return a person's limits in the settings; an omitted one does not limit."""
     from mahavishnu.http.auth import Limit
     from mahavishnu.model.permissions import Scope
 

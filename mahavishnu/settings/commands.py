@@ -1,4 +1,4 @@
-"""`mahavishnu config`, `plugins` and `classify`: what is set, which plugins answer, and what they say of an error."""
+"""`mahavishnu config`, `plugins` and `classify`: settings, the plugins that answer, and their verdict on an error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*")
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-# ------------------------------------------------------------------------------------------------------------- config
+# --- config
 
 
 def show_settings(
@@ -61,19 +61,11 @@ def show_settings(
             raise NotFound.among("setting", key, known)
     chosen = [setting for setting in found if not keys or setting.key in keys]
     if json:
-        print_json(
-            {
-                "file": settings.read_from.label if settings.read_from else None,
-                "settings": [asdict(setting) for setting in chosen],
-            }
-        )
+        file = settings.read_from.label if settings.read_from else None
+        print_json({"file": file, "settings": [asdict(setting) for setting in chosen]})
         return
-    print_table(
-        ("key", "value", "from"),
-        ((each.key, each.value, each.origin) for each in chosen),
-        empty="no settings",
-        texts=("value", "from"),
-    )
+    rows = ((each.key, each.value, each.origin) for each in chosen)
+    print_table(("key", "value", "from"), rows, empty="no settings", texts=("value", "from"))
 
 
 def check_settings(context: typer.Context, json: AsJson = False) -> None:
@@ -85,14 +77,8 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
         report = replace(report, problems=(*report.problems, *_refusals(report.settings)))
     file = report.settings.read_from if report.settings else None
     if json:
-        print_json(
-            {
-                "ok": report.ok,
-                "file": file.label if file else None,
-                "problems": list(report.problems),
-                "warnings": list(report.warnings),
-            }
-        )
+        found = {"problems": list(report.problems), "warnings": list(report.warnings)}
+        print_json({"ok": report.ok, "file": file.label if file else None, **found})
     else:
         for problem in report.problems:
             print_line(f"problem  {problem}")
@@ -105,7 +91,7 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
 
 
 def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
-    """What `serve` or a worker would refuse of them."""
+    """Yield settings that `serve` or a worker would refuse."""
     from mahavishnu.classify.yaml_rules import YamlRules
     from mahavishnu.settings.access import access_of
 
@@ -124,7 +110,7 @@ def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
         yield f"{', '.join(where)}: server: {problem}"
 
 
-# ------------------------------------------------------------------------------------------------------------ plugins
+# --- plugins
 
 
 def list_plugins(context: typer.Context, json: AsJson = False) -> None:
@@ -149,8 +135,15 @@ def check_plugins(
     report = [info for info in chain.plugins.report() if name in (None, info.name)]
     if not report:
         raise NotFound.among("plugin", name or "", _names(chain))
-    faults = _faults(chain)
-    found = [{**_record(info), "fault": faults.get(info.name) or _inactive_reason(info)} for info in report]
+    said = [each for probe in PROBES for each in chain.explain(probe).trail]
+    faults = {each.plugin: each.outcome for each in reversed(said) if each.fault}
+    found = [
+        {
+            **_record(info),
+            "fault": faults.get(info.name) or (info.why if info.state in ("broken", "quarantined") else ""),
+        }
+        for info in report
+    ]
     ok = not any(each["fault"] for each in found)
     if json:
         print_json({"ok": ok, "plugins": found})
@@ -193,7 +186,7 @@ def _print_setting(context: typer.Context, name: str, *, disabled: bool) -> None
 
 
 def yaml_scalar(text: str) -> str:
-    """A text as YAML has to write it.
+    """Return a text as YAML has to write it.
 
     >>> yaml_scalar("http"), yaml_scalar("acme: shop"), yaml_scalar("no")
     ('http', '"acme: shop"', '"no"')
@@ -208,31 +201,15 @@ def _chain(context: typer.Context) -> Chain:
 
 
 def _record(info: PluginInfo) -> dict[str, Any]:
-    return {
-        "name": info.name,
-        "state": info.state.value,
-        "hooks": list(info.hooks),
-        "version": info.version,
-        "origin": info.origin,
-        "why": info.why,
-    }
-
-
-def _faults(chain: Chain) -> dict[str, str]:
-    """What is wrong with the answers of the plugins that are asked."""
-    said = [each for probe in PROBES for each in chain.explain(probe).trail]
-    return {each.plugin: each.outcome for each in reversed(said) if each.fault}
-
-
-def _inactive_reason(info: PluginInfo) -> str:
-    return info.why if info.state in ("broken", "quarantined") else ""
+    shown = {"name": info.name, "state": info.state.value, "hooks": list(info.hooks)}
+    return {**shown, "version": info.version, "origin": info.origin, "why": info.why}
 
 
 def _names(chain: Chain) -> list[str]:
     return [info.name for info in chain.plugins.report()]
 
 
-# ----------------------------------------------------------------------------------------------------------- classify
+# --- classify
 
 
 def classify(
@@ -262,15 +239,10 @@ def classify(
     explanation = chain_from(settings).explain(subject, Context(adapter=adapter))
     verdict = explanation.verdict
     policy, budget = _consequence(verdict, settings)
+    shown = ("plugin", "outcome", "counts", "fault")
     trail = [
-        {
-            "plugin": answer.plugin,
-            "outcome": answer.outcome,
-            "counts": answer.counts,
-            "fault": answer.fault,
-            "seconds": round(answer.seconds, 6),
-        }
-        for answer in explanation.trail
+        {**{name: getattr(each, name) for name in shown}, "seconds": round(each.seconds, 6)}
+        for each in explanation.trail
     ]
     if json:
         print_json(
@@ -298,12 +270,13 @@ def classify(
     print_block(fields)
     if explain:
         print_line("")
-        rows = ((_mark(each), each["plugin"], each["outcome"]) for each in trail)
+        marks = ("*" if each["counts"] else "!" if each["fault"] else " " for each in trail)
+        rows = ((mark, each["plugin"], each["outcome"]) for mark, each in zip(marks, trail, strict=True))
         print_table(("", "asked", "said"), rows, empty="nobody was asked")
 
 
 def exception_by_name(text: str) -> BaseException | None:
-    """An exception of the type that `text` names, or None if it names none that can be imported.
+    """Return an exception of the type that `text` names, or None if it names none that can be imported.
 
     >>> exception_by_name("builtins.ConnectionResetError")
     ConnectionResetError()
@@ -324,7 +297,7 @@ def exception_by_name(text: str) -> BaseException | None:
 
 
 def _import_name(name: str) -> Any:
-    """A module, or a class in one; None if there is none. Raises InvalidInput for one that cannot be imported."""
+    """Return a module, or a class in one; None if there is none. Raises InvalidInput if its import fails."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
@@ -337,7 +310,7 @@ def _import_name(name: str) -> Any:
 
 
 def _consequence(verdict: Verdict, settings: MahavishnuSettings) -> tuple[str, int]:
-    """The policy and the number of retries that a captured failure with this verdict gets."""
+    """Return the policy and the number of retries that a captured failure with this verdict gets."""
     from mahavishnu.classify.verdict import POLICY_OF
 
     by_category = settings.dlq_automatic_policy == "category"
@@ -353,7 +326,3 @@ def _retry_text(policy: str, budget: int, retry_in: timedelta | None) -> str:
         return "never"
     first = f", first in {retry_in.total_seconds():g} s" if retry_in is not None else ""
     return f"{policy}, at most {budget} {'time' if budget == 1 else 'times'}{first}"
-
-
-def _mark(said: dict[str, Any]) -> str:
-    return "*" if said["counts"] else "!" if said["fault"] else " "

@@ -22,7 +22,7 @@ class DeclaredQueues:
         self._signature: tuple[Any, ...] = ()
 
     def __call__(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is declared now; the same object while nothing has changed."""
+        """Return the current declarations; the same object while nothing has changed."""
         settings, signature = self._settings(), self._sign()
         if settings is not self._known:
             self._known, self._queues, self._signature = settings, settings.queues, signature
@@ -35,7 +35,7 @@ class DeclaredQueues:
         return self._queues
 
     def _sign(self) -> tuple[Any, ...]:
-        """What tells one state of the files from another."""
+        """Return a mark that tells one state of the files from another."""
         file = self._settings().file
         found = []
         for path in (file, *queue_files(file)):

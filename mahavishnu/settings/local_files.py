@@ -1,4 +1,4 @@
-"""Local stores of other settings: files of the state directory that have letters, and that this app never drains."""
+"""Local stores of other settings: files of the state directory with letters that this app never drains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COUNT = "SELECT count(*) FROM letters WHERE resolution_status IS NOT 'deleted'"
 
 
 def other_local_files(settings: MahavishnuSettings) -> dict[Path, int]:
-    """The local stores in the state directory that are not of these settings, each with how many letters it has.
+    """Return the local stores in the state directory that are not of these settings, with their letters counted.
 
-    Those of another OpenSearch, or of the same one by another address. Empty where letters live in memory, which is no
-    home for them.
+    They are of another OpenSearch, or of the same one by another address. Empty where letters live in memory, which is
+    no home for them.
     """
     if settings.dlq_store_url.startswith("memory:"):
         return {}
@@ -26,13 +26,14 @@ def other_local_files(settings: MahavishnuSettings) -> dict[Path, int]:
         found = sorted(state_directory().glob("local-*.db"))
     except (OSError, ValueError):  # there is no such directory, or no home for one
         return {}
-    own = {sqlite_path(url).resolve() for url in (settings.dlq_store_url, settings.dlq_local_url) if _is_file(url)}
+    urls = (settings.dlq_store_url, settings.dlq_local_url)
+    own = {sqlite_path(url).resolve() for url in urls if url.startswith("sqlite:")}
     counts = {path: count_letters(path) for path in found if path.resolve() not in own}
     return {path: count for path, count in counts.items() if count}
 
 
 def describe_file(path: Path, count: int) -> str:
-    """What to say of such a file.
+    """Describe such a file for people.
 
     >>> describe_file(Path("x.db"), 1).partition(": ")[2]
     'mahavishnu dlq drain x.db brings it home, if no other program does'
@@ -44,12 +45,8 @@ def describe_file(path: Path, count: int) -> str:
     )
 
 
-def _is_file(url: str) -> bool:
-    return url.startswith("sqlite:")
-
-
 def count_letters(path: Path) -> int:
-    """How many letters a file has; 0 also for a file that cannot be read, or that is none of ours."""
+    """Count the letters of a file; 0 also for a file that cannot be read, or that is none of ours."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=0.2)) as connection:
             return int(connection.execute(_COUNT).fetchone()[0])

@@ -1,4 +1,4 @@
-"""The classifier: which plugins are asked, in which order, and why a failure would be told to be of which kind."""
+"""The pages of plugins and settings: how an error would be classified, and where each value comes from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = Router(tag="plugin_page", documented=False)
 
 @dataclass(frozen=True, slots=True)
 class PluginsView:
-    """The plugins of this process, and what they say of an error that somebody wrote."""
+    """The plugins of this process, and their verdict on an error to try."""
 
     plugins: Sequence[PluginInfo] | None
     error: str = ""
@@ -48,7 +48,7 @@ class PluginsView:
 
 @router.get("/plugins")
 async def plugins_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Response:
-    """Every plugin in the order in which they are asked, then those that are not asked, and why."""
+    """Show every plugin in the order in which they are asked, then those that are not asked, and why."""
     return await _show(request, dlq)
 
 
@@ -56,7 +56,7 @@ async def plugins_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Respon
 async def classify(
     request: Request, dlq: OwnQueue, actor: Viewer, form: Annotated[Form, Depends(read_form)]
 ) -> Response:
-    """What each plugin says of an error. Nothing is changed, and the error is kept nowhere."""
+    """Show each plugin's verdict on an error. Nothing is changed, and the error is kept nowhere."""
     return await _show(request, dlq, form.text("error")[:LONGEST], form.text("adapter").strip())
 
 
@@ -77,14 +77,11 @@ def _read(dlq: LetterQueue, error: str, adapter: str) -> PluginsView:
     return PluginsView(chain.plugins.report(), error, adapter, explanation, policy)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The settings of this server, and where each value comes from. Secrets are masked.
-
 LINKS = (PLUGINS_LINK, Link("settings", "Settings", "Record", 12, key="s"))
 
 
 class SettingsQuery(RequestModel):
-    """Which settings."""
+    """The filters of the settings."""
 
     q: Annotated[str, Field(max_length=200)] = ""
     changed: bool = False
@@ -92,14 +89,14 @@ class SettingsQuery(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingsView:
-    """The settings; None for who may not see them, empty where a program made the server without any."""
+    """The settings; None for readers without access, empty where a program made the server without any."""
 
     settings: Sequence[Setting] | None
     params: SettingsQuery
 
     @property
     def shown(self) -> Sequence[Setting]:
-        """Those that were asked for."""
+        """The settings that were asked for."""
         words = self.params.q.lower().split()
         return [
             each
@@ -110,7 +107,7 @@ class SettingsView:
 
     @property
     def sections(self) -> Mapping[str, Sequence[Setting]]:
-        """Those that were asked for, by the part that they are of."""
+        """The settings that were asked for, by section."""
         sections: dict[str, list[Setting]] = {}
         for each in self.shown:
             sections.setdefault(each.key.partition(".")[0] if "." in each.key else "", []).append(each)
@@ -118,13 +115,13 @@ class SettingsView:
 
     @property
     def given(self) -> int:
-        """How many are set by somebody."""
+        """The number of settings that are not defaults."""
         return sum(each.origin != "default" for each in self.settings or ())
 
 
 @router.get("/settings")
 async def settings_page(request: Request, actor: Viewer, params: Annotated[SettingsQuery, Query()]) -> Response:
-    """Every setting with its value and its origin, for admins: they say where everything is."""
+    """Show every setting with its value and its origin, for admins: they say where everything is."""
     describe = request.app.state.describe_settings
     settings = describe() if actor.role >= Role.ADMIN else None
     return await show(request, "settings.html", SettingsView(settings, params))

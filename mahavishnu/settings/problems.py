@@ -1,8 +1,8 @@
-"""What is wrong with settings, one line each, and what may surprise later.
+"""Problems of settings, one line each, and warnings of surprises.
 
 A line says which key, where its value came from, what is allowed and what was given. It never shows a secret: not the
-value of a secret setting, no password in a URL, nothing that was given for an unknown key, which may be a misspelt
-password, and no map or list, which may hold a key that was indented too far.
+value of a secret setting, no password in a URL, no value of an unknown key, which may be a misspelt password, and no
+map or list, which may hold a key that was indented too far.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Loc = tuple[str | int, ...]
 
 
 def refusal(refused: ValidationError | None, model: type[BaseModel], sources: Sources) -> ValidationError:
-    """The problems of the sources and of `refused` in one error: a line each, and nothing else of what was given.
+    """Return the problems of the sources and of `refused` in one error: a line each, and no other value.
 
-    What pydantic says several times, because it tried the members of a union, is said once.
+    A problem that pydantic reports several times, because it tried the members of a union, is reported once.
     """
     found: dict[str, tuple[str, Loc]] = {problem: ("settings", ("settings",)) for problem in sources.problems}
     for detail in refused.errors(include_url=False) if refused else ():
@@ -104,7 +104,7 @@ def _line(detail: ErrorDetails, model: type[BaseModel], sources: Sources) -> str
 
 
 def _known_keys(keys: Loc, model: type[BaseModel]) -> Loc:
-    """As much of the way as the model knows: pydantic also names the member of a union that it tried."""
+    """Return as much of the way as the model knows: pydantic also names the member of a union that it tried."""
     while keys and not schema_at(model, keys):
         keys = keys[:-1]
     return keys
@@ -136,7 +136,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether a program can start with these settings."""
+        """True if a program can start with these settings."""
         return not self.problems
 
 
@@ -215,7 +215,7 @@ def _warnings(settings: MahavishnuSettings) -> Iterator[tuple[str, str]]:
 
 
 def _has_secret(settings: MahavishnuSettings, key: str) -> bool:
-    """Whether the setting is a password or a token, or has one in it."""
+    """Return whether the setting is a password or a token, or has one in it."""
     value = attrgetter(key)(settings)
     if is_secret(schema_at(type(settings), key.split("."))):
         return bool(value)

@@ -1,4 +1,4 @@
-"""What the settings are: their keys and variables, what each of them allows, and where letters are kept by default."""
+"""The keys and variables of the settings, the values that each allows, and the default places of letters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Schema = dict[str, Any]  # the JSON schema of a setting, or of a part of it
 
 
 def fields(model: type[BaseModel], above: str = "") -> dict[str, FieldInfo]:
-    """Every setting that has a value of its own by its dotted key, in the order of the model."""
+    """Return every setting that has a value of its own by its dotted key, in the order of the model."""
     found: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         kind = field.annotation
@@ -41,7 +41,7 @@ def fields(model: type[BaseModel], above: str = "") -> dict[str, FieldInfo]:
 
 
 def variable(key: str) -> str:
-    """The environment variable of a setting.
+    """Return the environment variable of a setting.
 
     >>> variable("circuit.failure_threshold")
     'MAHAVISHNU_CIRCUIT__FAILURE_THRESHOLD'
@@ -50,7 +50,7 @@ def variable(key: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """What `name` was probably meant to be."""
+    """Return what `name` was probably meant to be."""
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1)
     return by_lower[near[0]] if near else None
@@ -62,7 +62,7 @@ def _model_schema(model: type[BaseModel]) -> Schema:
 
 
 def schema_at(model: type[BaseModel], keys: Sequence[str | int]) -> Schema:
-    """The schema at the end of `keys`, which may lead into maps and lists; empty if the model has no such place."""
+    """Return the schema at the end of `keys`, which may lead into maps and lists; empty without such a place."""
     schema = whole = _model_schema(model)
     for key in keys:
         inside = schema.get("properties", {}).get(key) or schema.get("additionalProperties")
@@ -74,7 +74,7 @@ def schema_at(model: type[BaseModel], keys: Sequence[str | int]) -> Schema:
 
 
 def is_secret(schema: Schema) -> bool:
-    """Whether the value must never be shown, wholly or in part.
+    """Return whether the value must never be shown, wholly or in part.
 
     >>> is_secret({"type": "object", "additionalProperties": {"type": "string", "writeOnly": True}})
     True
@@ -83,7 +83,7 @@ def is_secret(schema: Schema) -> bool:
 
 
 def describe_allowed(schema: Schema) -> str:
-    """What may be given, in words.
+    """Describe the allowed values.
 
     >>> describe_allowed({"type": "string", "enum": ["hybrid", "polling_only"]})
     "one of 'hybrid', 'polling_only'"
@@ -120,7 +120,7 @@ def describe_allowed(schema: Schema) -> str:
 
 
 def state_directory(platform: str = sys.platform, environ: Mapping[str, str] | None = None) -> Path:
-    """The directory for what this user's programs keep between runs, as the platform has it.
+    """Return the directory for what this user's programs keep between runs, as the platform has it.
 
     Raises ValueError where there is none, because the user has no home directory.
 
@@ -142,12 +142,12 @@ def state_directory(platform: str = sys.platform, environ: Mapping[str, str] | N
 
 
 def default_store_url() -> str:
-    """The embedded store: one SQLite file in the user's state directory."""
+    """Return the URL of the embedded store: one SQLite file in the user's state directory."""
     return _sqlite_url(state_directory() / "letters.db")
 
 
 def default_local_url(store_url: str) -> str:
-    """The local store that goes with `store_url`: a SQLite file for OpenSearch, none for a store that is local anyway.
+    """Return the local store for `store_url`: a SQLite file for OpenSearch, none for a store that is local anyway.
 
     Each OpenSearch has its own file, or else the letters that one program had to keep could be drained by another
     program into another cluster. The order of the hosts, credentials and options make no difference to the name.
@@ -163,7 +163,7 @@ def default_local_url(store_url: str) -> str:
 
 
 def is_opensearch(url: str) -> bool:
-    """Whether `url` means an OpenSearch rather than a store of this machine.
+    """Return whether `url` means an OpenSearch rather than a store of this machine.
 
     >>> is_opensearch("opensearchs://search:9200"), is_opensearch("memory:")
     (True, False)
@@ -172,7 +172,7 @@ def is_opensearch(url: str) -> bool:
 
 
 def without_passwords(text: str) -> str:
-    """`text` without the passwords of the URLs in it, also where the URL is malformed.
+    """Return `text` without the passwords of the URLs in it, also where the URL is malformed.
 
     >>> without_passwords("opensearchs://ann:se/cret@search:9200")
     'opensearchs://***@search:9200'

@@ -1,4 +1,4 @@
-"""Sections of the settings: what belongs to one subject, under one key."""
+"""Sections of the settings, each with one subject, under one key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES: dict[Any, Any] = {  # texts in lists must not be empty
 
 
 def setting(default: Any, description: str, low: Any = None, high: Any = None, allowed: str = "", **more: Any) -> Any:
-    """A field of the settings; `allowed` says in words what its type does not say."""
+    """Return a field of the settings; `allowed` describes what its type does not."""
     extra: Any = {"allowed": allowed} if allowed else None
     return Field(default, description=description, ge=low, le=high, json_schema_extra=extra, **more)
 
@@ -46,7 +46,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_bool_as_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
+        """Refuse a boolean for a number: YAML reads `on` and `yes` as true, and pydantic reads true as 1."""
         annotation = cls.model_fields[info.field_name or ""].annotation
         kinds = get_args(annotation) or (annotation,)  # of `int | None` both
         if isinstance(value, bool) and bool not in kinds and {int, float}.intersection(kinds):
@@ -54,7 +54,7 @@ class Section(BaseModel):
         return value
 
     def __repr_args__(self) -> Any:
-        """Without what URLs may hold of passwords and tokens; `__str__` uses it too."""
+        """Yield the arguments without passwords and tokens in URLs; `__str__` uses it too."""
         from mahavishnu.stores.urls import mask  # what only reads the settings does not wait for the stores
 
         for name, value in super().__repr_args__():
@@ -63,7 +63,7 @@ class Section(BaseModel):
 
 
 class RuleSection(Section):
-    """The settings that are the fields of a rule set: what each may be is declared there."""
+    """The settings that are the fields of a rule set, which declares their values."""
 
     kind: ClassVar[type[Rules]]
 
@@ -135,14 +135,14 @@ def _in_clear(value: Any) -> Any:
 
 
 class CircuitSettings(Section):
-    """When an adapter that keeps failing is left alone, and for how long."""
+    """The limits after which a failing adapter is left alone, and for how long."""
 
     failure_threshold: int = setting(5, "Failures in a row after which an adapter's circuit breaker opens", 1, 1000)
     cooloff_seconds: int = setting(60, "How long an open breaker waits before it lets one probe through", 1, 86400)
 
 
 class EncryptionSettings(Section):
-    """Which values of payloads are stored encrypted, and by which keys."""
+    """The values of payloads that are stored encrypted, and their keys."""
 
     fields: tuple[str, ...] = setting(
         (), "Keys of the payload and the metadata, as patterns such as *card*, whose values are stored encrypted"
@@ -157,17 +157,16 @@ class EncryptionSettings(Section):
         from mahavishnu.values.encryption import encryption_of  # with a library that only this needs
 
         if self.fields or self.keys:
+            keys = {name: key.get_secret_value() for name, key in self.keys.items()}
             try:
-                encryption_of(
-                    self.fields, {name: key.get_secret_value() for name, key in self.keys.items()}, self.active
-                )
+                encryption_of(self.fields, keys, self.active)
             except InvalidInput as problem:
                 raise ValueError(str(problem)) from None
         return self
 
 
 class LimitSettings(Section):
-    """What somebody may do less than their role, and which letters they see. Null means: all of them."""
+    """Limits of a person below their role, and the letters they see. Null means: all of them."""
 
     permissions: tuple[Permission, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -210,7 +209,7 @@ class OidcSettings(Section):
 
 
 class ServerSettings(Section):
-    """The HTTP API: where it listens, and who may do what there."""
+    """The HTTP API: its address, and the roles of its users."""
 
     host: str = setting("127.0.0.1", "Address that the server listens on", min_length=1)
     port: int = setting(8080, "Port that the server listens on; 0: any free one", 0, 65535)
@@ -239,7 +238,7 @@ class ServerSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """What monitoring is told: numbers, traces, log lines."""
+    """The numbers, traces and log lines for monitoring."""
 
     metrics_host: str = setting(
         "127.0.0.1", "Address on which a worker answers /metrics, /healthz and /readyz", min_length=1

@@ -14,14 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.events.rules import EventRules
@@ -77,7 +70,7 @@ class Setting:
 
 
 class ReloadResult(NamedTuple):
-    """The settings to go on with, the keys whose values are others now, and why nothing changed if it could not."""
+    """The settings to go on with, the changed keys, and why nothing changed if it could not."""
 
     settings: MahavishnuSettings
     changed: tuple[str, ...] = ()
@@ -254,7 +247,7 @@ class MahavishnuSettings(Section):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None, **values: Any) -> Self:
-        """The settings from all sources; with `path` from that file, which must exist.
+        """Load the settings from all sources; with `path` from that file, which must exist.
 
         Raises SettingsError with every problem at once: an unknown key or variable, a value out of range, a file that
         is not YAML.
@@ -265,7 +258,7 @@ class MahavishnuSettings(Section):
         return cls._load(SettingsFile.choose(path), values)
 
     def load_again(self) -> Self:
-        """Settings from the same file and arguments and the environment, as they are now.
+        """Load the settings from the same file and arguments and the environment, as they are now.
 
         Raises SettingsError, also if the file has disappeared: that is no return to the defaults.
         """
@@ -285,15 +278,15 @@ class MahavishnuSettings(Section):
 
     @property
     def file(self) -> Path:
-        """Where the YAML file is, or would be."""
+        """The path of the YAML file, which need not exist."""
         return self._sources.file.path
 
     def changed_keys(self, other: MahavishnuSettings) -> tuple[str, ...]:
-        """The keys whose values are others in `other`."""
+        """Return the keys whose values differ in `other`."""
         return tuple(key for key in fields(type(self)) if attrgetter(key)(self) != attrgetter(key)(other))
 
     def describe(self) -> tuple[Setting, ...]:
-        """Every setting with its value and where it came from, for people: secrets are masked."""
+        """Return every setting with its value and where it came from, for people: secrets are masked."""
         schemas = {key: schema_at(type(self), key.split(".")) for key in fields(type(self))}
         return tuple(
             Setting(
@@ -308,11 +301,11 @@ class MahavishnuSettings(Section):
         )
 
     def origins(self) -> dict[str, str]:
-        """Where each setting came from: "default", "argument", the variable's name, or file:line."""
+        """Return the origin of each setting: "default", "argument", the variable's name, or file:line."""
         return {setting.key: setting.origin for setting in self.describe()}
 
     def store_arguments(self) -> dict[str, Any]:
-        """What `stores.urls.open_store` is to be called with, passwords in clear."""
+        """Return the arguments for `stores.urls.open_store`, passwords in clear."""
         remote = is_opensearch(self.dlq_store_url)
         return {
             "url": self.dlq_store_url,
@@ -349,7 +342,7 @@ class MahavishnuSettings(Section):
     @field_validator("dlq_store_url", mode="before")
     @classmethod
     def _store_url(cls, value: Any) -> Any:
-        return default_store_url() if value in (None, "") else _check_url("dlq_store_url", value)
+        return default_store_url() if value in (None, "") else _require_url("dlq_store_url", value)
 
     @field_validator("dlq_local_url", mode="before")
     @classmethod
@@ -359,7 +352,7 @@ class MahavishnuSettings(Section):
             return default_local_url(store_url)
         if value == store_url:
             raise ValueError("dlq_local_url must be another store than dlq_store_url, or none")
-        return value if value == NO_STORE else _check_url("dlq_local_url", value)
+        return value if value == NO_STORE else _require_url("dlq_local_url", value)
 
     @field_validator("dlq_store_user", "dlq_store_password", "plugin_directory", mode="before")
     @classmethod
@@ -373,7 +366,7 @@ class MahavishnuSettings(Section):
         return type(value)(os.path.expanduser(value)) if isinstance(value, str | Path) else value  # noqa: PTH111
 
 
-def _check_url(key: str, url: Any) -> Any:
+def _require_url(key: str, url: Any) -> Any:
     if isinstance(url, str):
         from mahavishnu.stores.urls import check_url  # what only reads defaults does not wait for the stores
 

@@ -1,4 +1,4 @@
-"""Where settings come from: arguments, the environment, a YAML file. Every value remembers its place.
+"""The sources of settings: arguments, the environment, a YAML file. Every value remembers its place.
 
 The sources of pydantic-settings cannot say which line or variable a refused value came from, and do not notice a
 misspelt variable. So the sources are read here, and pydantic does what it is good at: the checking.
@@ -44,7 +44,7 @@ class SettingsError(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
-    """A value, and the variable, line or argument that it came from."""
+    """A value, with the variable, line or argument that it came from."""
 
     value: Any = field(repr=False)
     where: str
@@ -56,7 +56,7 @@ Values = dict[Keys, SourcedValue]  # no key is the beginning of another one
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The YAML file that is read: `label` is how people know it, `required` whether it has to be there."""
+    """The YAML file that is read: `label` is its name for people, `required` whether it has to be there."""
 
     path: Path
     label: str
@@ -64,7 +64,7 @@ class SettingsFile:
 
     @classmethod
     def choose(cls, path: str | os.PathLike[str] | None = None) -> SettingsFile:
-        """`path`, else what MAHAVISHNU_SETTINGS names, else settings/mahavishnu.yaml if it exists.
+        """Choose `path`, else what MAHAVISHNU_SETTINGS names, else settings/mahavishnu.yaml if it exists.
 
         The path is made absolute, so that a reload reads the same file wherever the program went meanwhile.
         """
@@ -76,9 +76,9 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All values, merged by precedence, and what was wrong with the sources before any value was looked at.
+    """All values, merged by precedence, and the problems of the sources before any value was looked at.
 
-    Two of them are equal: where a value came from makes no difference between settings.
+    Two of them are equal: the origin of a value makes no difference between settings.
     """
 
     file: SettingsFile = field(compare=False)  # required if it was there
@@ -87,7 +87,7 @@ class Sources:
     problems: tuple[str, ...] = field(compare=False)
 
     def values(self) -> dict[str, Any]:
-        """The merged values, for the model."""
+        """Return the merged values, for the model."""
         tree: dict[str, Any] = {}
         for keys, given in self.given.items():
             branch = tree
@@ -97,14 +97,14 @@ class Sources:
         return tree
 
     def value_at(self, keys: Sequence[str | int]) -> Any:
-        """The merged value at `keys`, as it was given."""
+        """Return the merged value at `keys`, as it was given."""
         value: Any = self.values()
         for key in keys:
             value = value[key]
         return value
 
     def where(self, keys: Sequence[str | int]) -> str:
-        """Where the value at `keys` came from: the one that it is part of, else the first of its own parts."""
+        """Return where the value at `keys` came from: the one that it is part of, else the first of its own parts."""
         return _where(self.given, tuple(map(str, keys))) or DEFAULT
 
 
@@ -139,12 +139,12 @@ def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[
 
 
 def queue_files(file: Path) -> list[Path]:
-    """The files beside the settings file that say something of one queue each."""
+    """Return the files beside the settings file that declare one queue each."""
     return sorted((file.parent / QUEUE_FOLDER).glob("*.yaml"))
 
 
 def read_queue_files(file: SettingsFile) -> tuple[Values, list[str]]:
-    """What they say, and a line for each that cannot be read."""
+    """Return their values, and a line for each file that cannot be read."""
     found: Values = {}
     problems: list[str] = []
     for path in queue_files(file.path):
@@ -161,7 +161,7 @@ def read_queue_files(file: SettingsFile) -> tuple[Values, list[str]]:
 
 
 def _in_known_case(model: type[BaseModel], values: Values) -> Values:
-    """The values with the first key in the case of its setting; a key that is in that case already wins."""
+    """Return the values with the first key in the case of its setting; a key that is in that case already wins."""
     known = model.model_fields
     other = {keys: value for keys, value in values.items() if keys[0] not in known and keys[0].lower() in known}
     exact = {keys: value for keys, value in values.items() if keys not in other}
@@ -169,9 +169,9 @@ def _in_known_case(model: type[BaseModel], values: Values) -> Values:
 
 
 def _flat(value: Any, where: str, keys: Keys = ()) -> Values:
-    """`value` at `keys`, and every value inside of it if it is a map.
+    """Return `value` at `keys`, and every value inside of it if it is a map.
 
-    An empty map is a value itself: whoever gives it wants the map empty, whatever weaker sources say.
+    An empty map is a value itself: it makes the map empty, whatever weaker sources say.
     """
     if not isinstance(value, Mapping) or not value:
         return {keys: SourcedValue(value, where)}
@@ -179,12 +179,12 @@ def _flat(value: Any, where: str, keys: Keys = ()) -> Values:
 
 
 def _overlay(low: Values, high: Values) -> Values:
-    """Both, `high` where they differ: sections and maps are merged key by key, all else is replaced."""
+    """Return both, `high` where they differ: sections and maps are merged key by key, all else is replaced."""
     return {keys: value for keys, value in low.items() if not _where(high, keys)} | high
 
 
 def _where(values: Values, keys: Keys) -> str | None:
-    """The place of the value that has `keys` in it, or begins with them; None if there is none."""
+    """Return the place of the value that has `keys` in it, or begins with them; None if there is none."""
     return next((value.where for at, value in values.items() if at[: len(keys)] == keys[: len(at)]), None)
 
 
@@ -216,7 +216,7 @@ def _read_environment(model: type[BaseModel]) -> tuple[Values, list[str]]:
 
 
 def _decode(model: type[BaseModel], keys: Keys, text: str) -> Any:
-    """Text for simple settings; JSON for sections, maps and lists; a list of texts may also be written `a,b`."""
+    """Decode text for simple settings; JSON for sections, maps and lists; a list of texts may also be written `a,b`."""
     schema = schema_at(model, keys)
     if _is_structured(schema) and text.lstrip()[:1] in ("[", "{"):
         try:
@@ -229,7 +229,7 @@ def _decode(model: type[BaseModel], keys: Keys, text: str) -> Any:
 
 
 def _is_structured(schema: Schema) -> bool:
-    """Whether a value is, or may be, written as a section, a map or a list."""
+    """Return whether a value is, or may be, written as a section, a map or a list."""
     return any(member.get("type") in ("object", "array") for member in schema.get("anyOf", [schema]))
 
 

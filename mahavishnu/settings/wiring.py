@@ -1,4 +1,4 @@
-"""Builds the parts of a queue from its settings."""
+"""The parts of a queue, built from its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def chain_from(settings: MahavishnuSettings) -> Chain:
-    """The classifier with its plugins and rules. Raises InvalidInput for rules that are wrong."""
+    """Return the classifier with its plugins and rules. Raises InvalidInput for rules that are wrong."""
     from mahavishnu.classify.chain import Chain
     from mahavishnu.classify.plugins import Plugins
 
@@ -35,7 +35,7 @@ def chain_from(settings: MahavishnuSettings) -> Chain:
 
 
 def letter_factory_from(settings: MahavishnuSettings) -> LetterFactory:
-    """The defaults of new letters."""
+    """Return the defaults of new letters."""
     return LetterFactory(
         retry_policy=settings.dlq_default_retry_policy,
         by_category=settings.dlq_automatic_policy == "category",
@@ -52,7 +52,7 @@ def letter_factory_from(settings: MahavishnuSettings) -> LetterFactory:
 
 
 def limits_from(settings: MahavishnuSettings) -> Limits:
-    """How the processor works."""
+    """Return the limits of the processor."""
     return Limits(
         concurrency=settings.dlq_retry_concurrency,
         run_seconds=settings.dlq_retry_timeout_seconds,
@@ -69,7 +69,7 @@ def limits_from(settings: MahavishnuSettings) -> Limits:
 
 
 def breakers_from(settings: MahavishnuSettings) -> Breakers:
-    """The circuit breakers."""
+    """Return the circuit breakers."""
     return Breakers(settings.circuit.failure_threshold, settings.circuit.cooloff_seconds)
 
 
@@ -89,5 +89,5 @@ def rules_from(settings: MahavishnuSettings) -> tuple[Rules, ...]:
 
 
 def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
-    """The delays, jittered if asked for."""
+    """Return the delays, jittered if asked for."""
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)

@@ -1,4 +1,4 @@
-"""Lifecycle tasks: tracked workflows with their steps, staleness, and the hand-over to a letter."""
+"""Lifecycle tasks: work that is running, its steps, and the letters of tasks that failed or hang."""
 
 from __future__ import annotations
 

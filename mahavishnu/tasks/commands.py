@@ -1,4 +1,4 @@
-"""`mahavishnu task`: what runs now, and what becomes of what hangs."""
+"""`mahavishnu task`: lifecycle tasks that run, and those that hang."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Between a lifecycle task and its letter: the task goes to `error`, its letter is made, and a requeue brings it back.
 
 These are two records and two writes. The first one decides, by compare-and-set; the second is the same however often it
-is made, and `finish` makes those that were never made because a process died.
+is made, and `finish` makes the ones that a dead process left out. The letter of a task that hung is the same whichever
+process makes it: all that it says is in the task's last move.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.capture.intake import LetterIntake
@@ -20,6 +20,7 @@ from mahavishnu.classify.verdict import STALE, Verdict
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle
+from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
@@ -49,7 +50,7 @@ from mahavishnu.tasks.letters import (
     tasks_of,
 )
 from mahavishnu.tasks.rules import ReasonRules
-from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_labels, stale_snapshot
+from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_snapshot
 from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
 from mahavishnu.values.payload import LetterRequest
 
@@ -57,70 +58,8 @@ if TYPE_CHECKING:
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# The letter of a task that hung: the same whoever makes it, because all that it says is in the task's last move.
-
-_HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
-
-
-def request_for(
-    task: TaskRecord,
-    state: str,
-    reason: DlqReason,
-    labels: Mapping[str, Any],
-    snapshot: Mapping[str, Any] = {},
-    *,
-    may_be_retried: bool = True,
-) -> LetterRequest:
-    """What the letter of a task has that was in this state. Only the letter of a workflow is retried by itself."""
-    retried = may_be_retried and task.adapter is not None and not task.notes.value
-    return LetterRequest(
-        task_id=task.work_id or task.task_id,
-        task=task.context.value,
-        repos=task.repos,
-        retry_policy=task.retry_policy if retried else RetryPolicy.NEVER,
-        max_retries=task.max_retries,
-        metadata={**task.notes.value, **labels, LIFECYCLE: {**snapshot_of(task), **snapshot, "state": state}},
-        priority=task.priority,
-        queue=task.queue,
-        reason=reason,
-        source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=state),
-        adapter=task.adapter,
-        payload_types=task.context_types,
-    )
-
-
-def was_detected(detail: Mapping[str, Any]) -> bool:
-    """Whether a move with this metadata was made because the task hung."""
-    return detail.get("by") == DETECTOR
-
-
-def make_stale_letter(
-    context: QueueContext,
-    task: TaskRecord,
-    state: str,
-    reason: DlqReason,
-    detail: Mapping[str, Any],
-    at: datetime,
-    *,
-    goes_on: bool = False,
-) -> DeadLetter:
-    """The letter of a task that was found at this instant to hang in this state. One that `goes_on` is not retried.
-
-    Raises InvalidInput for what no letter can have.
-    """
-    snapshot = stale_snapshot(task, detail)
-    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
-    request = request_for(task, state, reason, stale_labels(at), snapshot, may_be_retried=not may_run)
-    message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
-    failure = failure_of(message, at=at, category=_HUNG.category)
-    assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
-    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
-
-
-# ----------------------------------------------------------------------------------------------------
-
 log = logging.getLogger(__name__)
+_HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
 LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done
 WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
 MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
@@ -128,7 +67,7 @@ MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """The open letter of a task, and whether it was made just now."""
+    """The open letter of a task, and whether this call made it."""
 
     letter: DeadLetter
     created: bool
@@ -150,16 +89,18 @@ class HandOver:
         details: Mapping[str, Any] | None = None,
         still: Callable[[TaskRecord], bool] = lambda task: True,
     ) -> HandedOver:
-        """Make a letter of a task that has not ended, or failed: the task is in `error`, the letter says why.
+        """Make a letter of a task that is open or failed: the task is in `error`, and the letter says why.
 
-        A second time it is the letter that there is. `details` go into the letter's metadata. `still` says whether the
-        task is the case that it was. Raises NoSuchTask, and IllegalMove if not, or for a task that has ended otherwise.
+        A second call returns the letter of the first. `details` go into the letter's metadata; `still` decides whether
+        the task is unchanged. Raises NoSuchTask, and IllegalMove if it has changed or has ended otherwise.
         """
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
-            self._require_details(details)
+            if not isinstance(details, Mapping):
+                raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
+            self._context.letter_factory.json_of(dict(details), "details")
         if not still(task):
-            raise _conflict(task)
+            raise _refuse_late(task)
         known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
             return HandedOver(known, False)
@@ -169,11 +110,6 @@ class HandOver:
         if known is not None and has_its_letter(task, known):
             return HandedOver(known, False)
         return HandedOver(await self._make_letter(task, notes, by, reason, details), True)
-
-    def _require_details(self, details: object) -> None:
-        if not isinstance(details, Mapping):
-            raise InvalidInput(f"details of a letter are a mapping, not {details!r:.80}")
-        self._context.letter_factory.json_of(dict(details), "details")
 
     async def _begin(
         self,
@@ -190,7 +126,7 @@ class HandOver:
 
         def fail(current: TaskRecord) -> TaskRecord:
             if not still(current):
-                raise _conflict(current)
+                raise _refuse_late(current)
             now, owner = self._context.clock.now(), self._context.owner
             return task_moves.hand_over(
                 current,
@@ -213,9 +149,9 @@ class HandOver:
         still: Callable[[TaskRecord], bool] = lambda task: True,
         letter: bool = True,
     ) -> None:
-        """The same without anybody who asked for it: where the settings want no letter for this reason, none is made.
+        """Move a task to `error` on behalf of a rule, with a letter where the settings want one for this reason.
 
-        The task is in `error` all the same. Raises what `move_to_dlq` does.
+        Raises the errors of `move_to_dlq`.
         """
         if letter and self._context.rules(ReasonRules).keeps(reason):
             await self.move_to_dlq(task_id, notes, by=by, reason=reason, still=still)
@@ -226,7 +162,7 @@ class HandOver:
         self, task: TaskRecord, notes: str | None, by: str, reason: DlqReason, details: Mapping[str, Any] | None
     ) -> DeadLetter:
         state, last = original_state(task), last_move(task)
-        if last is not None and last.metadata is not None and was_detected(detail := last.metadata.value):
+        if last is not None and last.metadata is not None and (detail := last.metadata.value).get("by") == DETECTOR:
             letter = make_stale_letter(self._context, task, state, reason, detail, last.at)
             return (await self._intake.record(letter)).letter
         request = request_for(task, state, reason, details or {})
@@ -234,51 +170,48 @@ class HandOver:
         return (await self._intake.enqueue(request, f"{what}: {notes}" if notes else what)).letter
 
     async def find_letter(self, task: TaskRecord) -> DeadLetter | None:
-        """The letter of a task, also one that is closed or deleted; None if there never was one."""
+        """Return the letter of a task, also a closed or deleted one; None if there never was one."""
         return (await self.find_letters([task]))[0]
 
     async def find_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
-        """The letter of each task, by one look."""
-        keys = [key for task in tasks for key in self._keys_of(task)]
-        letters = await self._context.letters.records.get(keys) if keys else []
+        """Return the letter of each task, with one read."""
+        letters = await self._read_letters(tasks)
+        return [
+            next((each for each in pair if each and (each.is_deleted or task_of(each) == task.task_id)), None)
+            for task, *pair in zip(tasks, letters[::2], letters[1::2], strict=True)
+        ]
+
+    async def _read_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
+        """Return both letters that each of these tasks can have, one pair after the other."""
+        keys = [self._context.key(name, task.namespace, task.queue) for task in tasks for name in letter_ids_of(task)]
         found: list[DeadLetter | None] = []
-        for task, *both in zip(tasks, letters[::2], letters[1::2], strict=True):
-            for letter in both:
-                if isinstance(letter, StoreError):
-                    raise letter
-            found.append(next((each for each in both if _is_letter_of(each, task)), None))  # type: ignore[arg-type]
-        return found
-
-    def _keys_of(self, task: TaskRecord) -> tuple[str, str]:
-        first, second = (self._context.key(name, task.namespace, task.queue) for name in letter_ids_of(task))
-        return first, second
-
-    async def is_needed(self, task: TaskRecord) -> bool:
-        """Whether an open letter is of this task: its retry goes on with it."""
-        letters = await self._context.letters.records.get(self._keys_of(task))
-        for letter in letters:
+        for letter in await self._context.letters.records.get(keys) if keys else ():
             if isinstance(letter, StoreError):
                 raise letter
-        return any(isinstance(each, DeadLetter) and each.is_open and task.task_id in tasks_of(each) for each in letters)
+            found.append(letter)
+        return found
+
+    async def is_needed(self, task: TaskRecord) -> bool:
+        """Return whether an open letter refers to this task, so that its retry continues the task."""
+        letters = await self._read_letters([task])
+        return any(each is not None and each.is_open and task.task_id in tasks_of(each) for each in letters)
 
     # --- back
 
     async def follow(self, letter: DeadLetter) -> None:
-        """The letter was requeued: its task is pending again, once for each requeue."""
+        """Make the letter's task pending again, once for each requeue."""
         task_id = task_of(letter)
         if task_id is None or not is_sent_back(letter):
             return
         if (known := await get_one(self._lifecycle.tasks, task_id)) is None:
             return
-        owner = self._context.owner
+        clock, owner = self._context.clock, self._context.owner
         await self._lifecycle.change(
-            task_id,
-            lambda task: follow_requeue(task, letter, now=self._context.clock.now(), processor=owner),
-            known=known,
+            task_id, lambda task: follow_requeue(task, letter, now=clock.now(), processor=owner), known=known
         )
 
     async def close(self, task: TaskRecord) -> DeadLetter | None:
-        """The task is complete: its letter is closed, if it is open and nobody runs it. Returns it if so.
+        """Close the open letter of a completed task, unless it is running; return the closed letter.
 
         If the store does not take that, workers do it later.
         """
@@ -310,52 +243,42 @@ class HandOver:
     # --- what a process has left half done
 
     async def finish(self) -> int:
-        """Finish every hand-over that is half done; returns how many. Each worker does this from time to time."""
+        """Finish every hand-over that is half done, and return how many. Each worker does this from time to time."""
         await self._context.open()
-        return await self._finish_letters() + await self._finish_requeues() + await self._finish_open_letters()
-
-    async def _finish_letters(self) -> int:
-        """Letters of tasks that were moved to `error` for one."""
-        now = self._context.clock.now()
-        where = (
-            Is("state", (TaskState.ERROR,)),
-            Between("state_entered_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
+        failed = (Is("state", (TaskState.ERROR,)), self._half_done("state_entered_at"))
+        requeued = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
+        is_open = (
+            Is("resolution_status", (ResolutionStatus.PENDING,)),
+            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
+            Not(Missing("original_state")),
+            self._half_done("updated_at"),
         )
-        return await self._finish_each(self._lifecycle.tasks, where, self._finish_letter)
+        done = await self._finish_each(self._lifecycle.tasks, failed, self._finish_letter)
+        done += await self._finish_each(self._context.letters, requeued, self._finish_requeue)
+        return done + await self._finish_each(self._context.letters, is_open, self._finish_open_letter)
 
     async def _finish_letter(self, task: TaskRecord) -> int:
-        detail = _mark_of(task)
-        letter = await self.find_letter(task) if detail is not None else None
-        if detail is None or not (letter is None or came_back_by(task, letter)):
+        """Make the missing letter of a task that was moved to `error`."""
+        last = last_move(task)
+        detail = last.metadata.value if last is not None and last.metadata is not None else {}
+        if last is None or last.to_state != TaskState.ERROR or MARK not in detail:
+            return 0
+        if (letter := await self.find_letter(task)) is not None and not came_back_by(task, letter):
             return 0
         await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
         return 1
 
-    async def _finish_requeues(self) -> int:
-        """Tasks in `error` of which the letter was requeued."""
-        where = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
-        return await self._finish_each(self._context.letters, where, self._finish_requeue)
-
     async def _finish_requeue(self, letter: DeadLetter) -> int:
+        """Requeue the task in `error` whose letter was requeued."""
         before = self._lifecycle.moved
         await self.follow(letter)
         return self._lifecycle.moved - before
 
-    async def _finish_open_letters(self) -> int:
-        """Tasks that seem to run, of which there is a letter that nobody runs: their process died in between.
-
-        And letters of tasks that are complete, as long as no worker runs the letter and finds that out.
-        """
-        now = self._context.clock.now()
-        where = (
-            Is("resolution_status", (ResolutionStatus.PENDING,)),
-            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
-            Not(Missing("original_state")),
-            Between("updated_at", at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE),
-        )
-        return await self._finish_each(self._context.letters, where, self._finish_open_letter)
-
     async def _finish_open_letter(self, found: DeadLetter) -> int:
+        """Fail a task that seems to run but whose letter waits: its process died in between.
+
+        Also close the letter of a completed task that no worker has run yet.
+        """
         done = 0
         task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
         if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
@@ -365,14 +288,25 @@ class HandOver:
         letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
         if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
             return done
-        before = self._lifecycle.moved
-        await self._lifecycle.change(task.task_id, partial(self._fail, task), known=task)
+        seen, before = task, self._lifecycle.moved
+
+        def fail(current: TaskRecord) -> TaskRecord:
+            if current.version != seen.version:
+                return current  # another process continues it
+            now, owner = self._context.clock.now(), self._context.owner
+            return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+        await self._lifecycle.change(seen.task_id, fail, known=seen)
         return done + self._lifecycle.moved - before
+
+    def _half_done(self, field: str) -> Condition:
+        now = self._context.clock.now()
+        return Between(field, at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE)
 
     async def _finish_each(
         self, records: Collection[T], where: Sequence[Condition], finish: Callable[[T], Awaitable[int]]
     ) -> int:
-        """Finish what was found, one after the other; what cannot be finished keeps no other one from it."""
+        """Finish each record in turn; a record that fails does not hold up the others."""
         done = 0
         async for record in scan_readable(records, Query(tuple(where))):
             try:
@@ -383,11 +317,55 @@ class HandOver:
                 log.warning("the hand-over of %s is not finished: %s", record.key, problem)
         return done
 
-    def _fail(self, seen: TaskRecord, current: TaskRecord) -> TaskRecord:
-        if current.version != seen.version:
-            return current  # somebody goes on with it
-        now, owner = self._context.clock.now(), self._context.owner
-        return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
+
+def request_for(
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    labels: Mapping[str, Any],
+    snapshot: Mapping[str, Any] = {},
+    *,
+    may_be_retried: bool = True,
+) -> LetterRequest:
+    """Build the letter request for a task that was in this state. Only a workflow's letter is retried automatically."""
+    retried = may_be_retried and task.adapter is not None and not task.notes.value
+    return LetterRequest(
+        task_id=task.work_id or task.task_id,
+        task=task.context.value,
+        repos=task.repos,
+        retry_policy=task.retry_policy if retried else RetryPolicy.NEVER,
+        max_retries=task.max_retries,
+        metadata={**task.notes.value, **labels, LIFECYCLE: {**snapshot_of(task), **snapshot, "state": state}},
+        priority=task.priority,
+        queue=task.queue,
+        reason=reason,
+        source=Source(SourceKind.TASK if task.adapter is None else SourceKind.WORKFLOW, state=state),
+        adapter=task.adapter,
+        payload_types=task.context_types,
+    )
+
+
+def make_stale_letter(
+    context: QueueContext,
+    task: TaskRecord,
+    state: str,
+    reason: DlqReason,
+    detail: Mapping[str, Any],
+    at: datetime,
+    *,
+    goes_on: bool = False,
+) -> DeadLetter:
+    """Make the letter of a task found to hang in this state at this instant. With `goes_on`, it is not retried.
+
+    Raises InvalidInput for a letter that cannot be.
+    """
+    snapshot, labels = stale_snapshot(task, detail), {"detection_time": instant_text(at), "detector": DETECTOR}
+    may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
+    request = request_for(task, state, reason, labels, snapshot, may_be_retried=not may_run)
+    message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
+    failure = failure_of(message, at=at, category=_HUNG.category)
+    assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
+    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
 
 
 def _read_reason(reason: object) -> DlqReason:
@@ -399,26 +377,16 @@ def _read_reason(reason: object) -> DlqReason:
         ) from None
 
 
-def _mark_of(task: TaskRecord) -> dict[str, Any] | None:
-    last = last_move(task)
-    detail = last.metadata.value if last is not None and last.metadata is not None else {}
-    return detail if last is not None and last.to_state == TaskState.ERROR and MARK in detail else None
-
-
 def original_state(task: TaskRecord) -> str:
-    """In which state a task was before it went to `error`."""
+    """Return the state that a task had before `error`."""
     last = last_move(task)
     return last.from_state if last is not None and last.to_state == task.state else str(task.state)
 
 
-def _conflict(task: TaskRecord) -> IllegalMove:
+def _refuse_late(task: TaskRecord) -> IllegalMove:
     return IllegalMove(task.task_id, "hand over", task.state, "it has gone on meanwhile", what="task")
 
 
-def _is_letter_of(letter: DeadLetter | None, task: TaskRecord) -> bool:
-    return letter is not None and (letter.is_deleted or task_of(letter) == task.task_id)
-
-
 def last_move(task: TaskRecord) -> Transition | None:
-    """The last move of the task itself, that it has inside."""
+    """Return the latest move of the task itself among those that it keeps."""
     return next((each for each in reversed(task.transitions) if each.step is None), None)

@@ -1,4 +1,4 @@
-"""Lifecycle tasks: what runs, what hangs, and handing over what hangs, looked at first."""
+"""The pages of lifecycle tasks: running and stale tasks, and moving stale ones after a preview."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ router = Router(tag="task_pages", documented=False)
 
 
 def count_stale(stale: Recent[Sequence[StaleRow] | None]) -> Number | None:
-    """Count the tasks that hang."""
+    """Count the stale tasks."""
     found = stale.value
     return Number(len(found), wanted=True, least=len(found) >= MOST_STALE_READ) if found else None
 
 
 class TaskPageQuery(NamespacePageQuery):
-    """Which tasks; empty means those that have not ended."""
+    """The filters of the list; empty fields mean open tasks."""
 
     state: Annotated[str, Field(max_length=1000)] = ""
     name: Annotated[str, Field(max_length=1000)] = ""
@@ -46,7 +46,7 @@ class TaskPageQuery(NamespacePageQuery):
 
 @dataclass(frozen=True, slots=True)
 class TasksView:
-    """A page of tasks, and those that hang; None for what cannot be told now."""
+    """A page of tasks, and the stale ones; None for what is not known now."""
 
     page: Page[TaskRecord]
     params: TaskPageQuery
@@ -55,14 +55,14 @@ class TasksView:
 
     @property
     def next(self) -> str:
-        """Where the next page is."""
+        """The link to the next page."""
         given = {"state": self.params.state, "name": self.params.name, "limit": self.params.limit}
         return f"tasks?{urlencode({**given, 'cursor': str(self.page.next)})}"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task with its moves, why its steps cannot be run, and whether it hangs; None for what cannot be told now."""
+    """A task with its moves, the readiness of its steps, and its staleness; None for what is not known now."""
 
     task: TaskRecord
     moves: Sequence[OldTransition] | None
@@ -75,7 +75,7 @@ class TaskView:
 
     @property
     def may_move(self) -> bool:
-        """Whether it can be handed over to the dead-letter queue."""
+        """True if it can be moved to the dead-letter queue."""
         return self.task.is_open or self.task.state is TaskState.ERROR
 
 
@@ -83,7 +83,7 @@ class TaskView:
 async def tasks_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskPageQuery, Query()]
 ) -> Response:
-    """Lifecycle tasks, newest first, and above them those that hang."""
+    """Show lifecycle tasks, newest first, with the stale ones above them."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
     lifecycle = Lifecycle(dlq.context)
 
@@ -100,7 +100,7 @@ async def tasks_page(
 
 @router.get("/tasks/{task_id}")
 async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: str) -> Response:
-    """One task, with its steps and every move of it."""
+    """Show one task with its steps and all its moves."""
     lifecycle = Lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
     await dlq.context.note_read("read", f"task:{task.task_id}", task.namespace)
@@ -118,7 +118,7 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
 
 @router.post("/tasks/detect")
 async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFields) -> Response:
-    """Hand over the tasks that hang, as their template or the settings say; the page has shown them before."""
+    """Hand over the stale tasks, as their template or the settings say; the page has shown them before."""
     rows = await Lifecycle(dlq.context).detect_and_transition_stale_tasks(
         False, MOST_STALE_READ, by=acting_name(actor, None)
     )
@@ -132,7 +132,7 @@ async def detect(request: Request, dlq: OwnQueue, actor: Operator, form: FormFie
 
 @router.post("/tasks/{task_id}/move")
 async def move(request: Request, dlq: PageQueue, actor: Operator, task_id: str, form: FormFields) -> Response:
-    """Make a letter of a task; it is in `error` then."""
+    """Make a letter of a task, which is in `error` then."""
     done = await Lifecycle(dlq.context).move_to_dlq(
         decode_id(task_id), form.optional("reason"), by=acting_name(actor, None)
     )

@@ -1,4 +1,4 @@
-"""tasks.records."""
+"""The kinds of records of lifecycle tasks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 
 def _moved_at(task: TaskRecord) -> datetime:
-    """When it, or a step of it, was moved last."""
+    """Return when the task, or a step of it, was moved last."""
     return task.transitions[-1].at if task.transitions else task.created_at
 
 
 def _entered_second(task: TaskRecord) -> int:
-    """When it came into its state, as a number that can be added up: stores find the mean of it."""
+    """Return when the task entered its state, as a number that can be added up: stores find the mean."""
     return int(task.state_entered_at.timestamp())
 
 

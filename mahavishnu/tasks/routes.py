@@ -29,7 +29,7 @@ _KEPT_BACK = ("transitions", "context_types", "run", "handed_back", "asked", "ve
     "recovery_count last_error",
 )
 class Task(ResponseModel):
-    """What runs, or ran: a lifecycle task."""
+    """A lifecycle task, running or ended."""
 
     steps: list[Any]
     context: Any
@@ -48,7 +48,7 @@ class TaskDetail(TaskWithMoves):
 
 
 class TaskQuery(NamespacePageQuery):
-    """Which tasks: those that have not ended, unless states are named; `all` means every state."""
+    """Filters of the list: open tasks, unless states are named; `all` means every state."""
 
     state: Annotated[list[str] | None, Field(max_length=20)] = None
     name: Annotated[str | None, Field(max_length=1000)] = None
@@ -64,7 +64,7 @@ class MovedTask(ResponseModel):
 
 
 class DetectRequest(RequestModel):
-    """Whether stale tasks are only listed, and at most how many of them."""
+    """A search for stale tasks: only a list by default, at most `batch_size` of them."""
 
     dry_run: StrictBool = Field(default=True, description="List them, and change nothing")
     batch_size: Annotated[StrictInt, Field(ge=1, le=10_000)] = 100
@@ -73,11 +73,11 @@ class DetectRequest(RequestModel):
 
 @fields_of(StaleRow, " ".join(StaleRow.__annotations__))
 class StaleTask(ResponseModel):
-    """A task that hangs, and what became of it, or with `dry_run` would."""
+    """A stale task with the action that was taken, or with `dry_run` would be."""
 
 
 def task_json(task: TaskRecord, moves: Sequence[OldTransition], payloads: bool = True) -> dict[str, Any]:
-    """A task with every move of it, as HTTP and the command line show it."""
+    """Return a task with all its moves, as HTTP and the command line show it."""
     listed = [
         {
             **{name: value for name, value in to_json(each).items() if name not in ("key", "task_id", "namespace")},
@@ -85,10 +85,10 @@ def task_json(task: TaskRecord, moves: Sequence[OldTransition], payloads: bool =
         }
         for each in moves
     ]
-    return {**_document(task, payloads), "transitions": listed}
+    return {**_public_json(task, payloads), "transitions": listed}
 
 
-def _document(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
+def _public_json(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
     document: dict[str, Any] = to_json(task)
     if not payloads:  # for who may not see what was to be done and what came of it
         document["context"] = None
@@ -98,7 +98,7 @@ def _document(task: TaskRecord, payloads: bool = True) -> dict[str, Any]:
 
 @router.get("", response_model=list[Task], summary="What runs now, newest first", name="list")
 async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[TaskQuery, Query()]) -> Response:
-    """Lifecycle tasks that have not ended, or those of some states."""
+    """List lifecycle tasks that have not ended, or those of some states."""
     context = dlq.in_namespace(params.namespace or dlq.namespace).context
     lifecycle = Lifecycle(context)
     state = "all" if params.state == ["all"] else params.state
@@ -107,13 +107,13 @@ async def list_tasks(request: Request, dlq: OwnQueue, actor: Viewer, params: Ann
     )
     if page.items:
         await context.note_read("read", "tasks", count=len(page.items))
-    shown = [_document(task, dlq.context.sees_payloads) for task in page.items]
+    shown = [_public_json(task, dlq.context.sees_payloads) for task in page.items]
     return json_response(shown, 200, page_headers(request, page))
 
 
 @router.get("/{task_id}", response_model=TaskDetail, responses=problem_responses(404), summary="One task")
 async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
-    """With its steps, and every move of it and of them."""
+    """Return the task with its steps, and every move of it and of them."""
     lifecycle = Lifecycle(dlq.context)
     task = await lifecycle.get(task_id)
     await dlq.context.note_read("read", f"task:{task_id}", task.namespace)
@@ -128,7 +128,7 @@ async def one(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     summary="Move a task to the dead-letter queue",
 )
 async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | None = None) -> Response:
-    """It is in `error` then, and its letter says why. A second time it is the letter that there is."""
+    """Put the task in `error`, with a letter that says why. A second time, return the letter that exists."""
     body = body or ActionRequest()
     lifecycle = Lifecycle(dlq.context)
     done = await lifecycle.move_to_dlq(task_id, body.notes, by=acting_name(actor, body.by))
@@ -139,7 +139,7 @@ async def move(dlq: Queue, actor: Operator, task_id: str, body: ActionRequest | 
 
 @router.post("/detect", response_model=list[StaleTask], summary="Find tasks that hang, and hand them over")
 async def detect(dlq: OwnQueue, actor: Operator, body: DetectRequest | None = None) -> Response:
-    """Those first that are overdue longest; nothing is changed unless `dry_run` is false."""
+    """List the most overdue first; nothing is changed unless `dry_run` is false."""
     body = body or DetectRequest()
     rows = await Lifecycle(dlq.context).detect_and_transition_stale_tasks(
         body.dry_run, body.batch_size, by=acting_name(actor, body.by)

@@ -1,7 +1,7 @@
 """The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock.
 
-`task_states` has the tables of what is allowed. Who has begun a task is noted, and keeps nobody from going on with it:
-only what a former run still reports is refused, because it is too late (`require_run`).
+`tasks.task` has the tables of allowed moves. Any process may continue a task that another one has begun: only a late
+report of a former run is refused (`require_run`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from mahavishnu.tasks.task import (
     evolve,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# Which reasons make letters of lifecycle tasks: what is switched off is a failure without a letter.
+_NAMED = 10  # steps that are named where one is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonRules(Rules):
-    """The reasons for which lifecycle tasks get letters. Other reasons always make letters.
+    """The reasons for which lifecycle tasks get letters; other reasons always make letters.
 
     A task that fails for a reason that is switched off has only failed.
 
@@ -56,13 +55,8 @@ class ReasonRules(Rules):
     )
 
     def keeps(self, reason: DlqReason) -> bool:
-        """Whether a letter is made for this reason."""
+        """Return whether this reason makes a letter."""
         return bool(getattr(self, str(reason), True))
-
-
-# ----------------------------------------------------------------------------------------------------
-
-_NAMED = 10  # steps that are named where one is not there
 
 
 def move(
@@ -75,7 +69,7 @@ def move(
     processor: str | None = None,
     letter: str | None = None,
 ) -> TaskRecord:
-    """The task in another state. Out of `error` it comes only for BACK_FROM_ERROR, with the `letter` that is open.
+    """Return the task in another state. It leaves `error` only for BACK_FROM_ERROR, with the `letter` that is open.
 
     Raises IllegalMove, which names both states.
     """
@@ -109,7 +103,7 @@ def _note(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The task with one more transition in its journal."""
+    """Return the task with one more transition in its journal."""
     if not isinstance(reason, str | None):
         raise InvalidInput(f"the reason of a move of task {task.task_id!r} is text, not {reason!r:.80}")
     if not isinstance(metadata, Mapping | None):
@@ -121,9 +115,9 @@ def _note(
 
 
 def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskRecord:
-    """A run begins: the steps are in process, and only this run reports them from now on.
+    """Begin a run: the steps are in process, and only this run reports them from now on.
 
-    It may take over what another one left in any state that is not an end. Raises IllegalMove for a task that ended.
+    It may take over a task in any open state. Raises IllegalMove for a task that ended.
     """
     if task.state is TaskState.PENDING:
         task = move(task, TaskState.INITIALIZING, now=now, processor=processor)
@@ -144,7 +138,7 @@ def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskR
 
 
 def sign(task: TaskRecord, *, now: datetime, run: str | None = None) -> TaskRecord:
-    """The run of the task lives; with a `run`, if it still is that one. Raises LostLease. What is not active stays."""
+    """Note that the run of an active task is alive. With a `run`, raise LostLease if another run has the task."""
     if run is not None:
         require_run(task, run)
     return evolve(task, alive_at=instant(now)) if task.state in ACTIVE else task
@@ -163,7 +157,7 @@ def _with_step(task: TaskRecord, step: StepRecord) -> TaskRecord:
 
 
 def require_run(task: TaskRecord, run: str | None) -> None:
-    """Raise LostLease if another run has taken the task over, or it has ended: what this one reports is too late."""
+    """Raise LostLease if another run has taken the task over, or it has ended: the report of this run is too late."""
     if task.run != run or not task.is_open:
         why = "another run has taken it over" if task.is_open else "it has ended"
         raise LostLease(task.task_id, "report to", task.state, why, what="task")
@@ -179,7 +173,10 @@ def move_step(
     processor: str | None = None,
     **changes: Any,
 ) -> TaskRecord:
-    """The task with a step in another state. Raises IllegalMove, which names both states; InvalidInput for no step."""
+    """Return the task with a step in another state.
+
+    Raises IllegalMove, which names both states, and InvalidInput for an unknown step.
+    """
     step = task.step(name)
     if step is None:
         raise _no_step(task, name)
@@ -193,7 +190,7 @@ def move_step(
 def begin_step(
     task: TaskRecord, name: str, *, now: datetime, processor: str | None = None, options: StepRecord | None = None
 ) -> TaskRecord:
-    """A step begins, which counts as an attempt; one that the task does not have yet is added, with these `options`.
+    """Begin a step, which counts as an attempt; a new step is added with these `options`.
 
     Raises IllegalMove if it may not be run again.
     """
@@ -219,10 +216,10 @@ def begin_step(
 def claim_step(
     task: TaskRecord, name: str, *, now: datetime, processor: str | None = None, take_over: bool = False
 ) -> TaskRecord:
-    """The same for whoever works on a task that no run does: of several, one begins a step.
+    """Begin a step of a task that has no run: of several workers, one begins it.
 
-    Raises IllegalMove too for a step that waits for others, or that somebody runs, unless it is to be taken over, and
-    InvalidInput for one that is not there, if the steps were given when the task was made.
+    Raises IllegalMove too for a step that waits for others, or that is in progress unless `take_over`; and InvalidInput
+    for an unknown step, if the steps were given when the task was made.
     """
     if (step := task.step(name)) is not None:
         done = {each.name for each in task.steps if each.state in STEP_DONE}
@@ -245,7 +242,7 @@ def complete_step(
     types: Json | None = None,
     why_lost: str | None = None,
 ) -> TaskRecord:
-    """A step has succeeded. Raises IllegalMove for one that is not in progress: the report is late, or a second one."""
+    """Complete a step. Raises IllegalMove for one that is not in progress: the report is late, or a second one."""
     return move_step(
         task, name, StepState.COMPLETE, now=now, result=result, result_types=types, why_lost=why_lost, last_error=None
     )
@@ -254,7 +251,7 @@ def complete_step(
 def fail_step(
     task: TaskRecord, name: str, *, now: datetime, error: str, permanent: bool = False, retry_at: datetime | None = None
 ) -> TaskRecord:
-    """A step has failed: it waits for its retry, or is in error if it failed for good or has no attempt left."""
+    """Fail a step: it waits for its retry, or is in error if it failed for good or has no attempt left."""
     step = task.step(name)
     again = step is not None and not permanent and step.may_run
     state = StepState.WAITING_FOR_RETRY if again else StepState.ERROR
@@ -262,7 +259,7 @@ def fail_step(
 
 
 def finalize(task: TaskRecord, *, now: datetime, processor: str | None = None) -> TaskRecord:
-    """The work was done: the task is complete. Raises IllegalMove if it has ended, or has no run and a step has not."""
+    """Complete the task. Raises IllegalMove if it has ended, or has no run and an open step."""
     if not task.is_open:
         raise _illegal(task, TaskState.COMPLETE, "it has ended")
     left = [step for step in task.steps if step.state not in STEP_DONE]
@@ -285,7 +282,7 @@ _WAY_TO_COMPLETE: Mapping[TaskState, tuple[TaskState, ...]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------- to a letter, and back
+# --- to a letter, and back
 
 
 def hand_over(
@@ -297,7 +294,7 @@ def hand_over(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The task failed, and a letter has it now. One that is in error already stays as it is."""
+    """Fail the task in favor of a letter. One that is in error already stays unchanged."""
     if task.state is TaskState.ERROR:
         return task
     ended = move(task, TaskState.ERROR, now=now, reason=reason, metadata=metadata, processor=processor)
@@ -314,10 +311,10 @@ def hand_back(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The open `letter` was requeued: the task is pending again with fresh attempts, and so are its steps in error.
+    """Return a task to pending with fresh attempts after its open `letter` was requeued, and its steps in error too.
 
-    Once for each `key`, which names the letter and its requeue: the second time the task stays as it is. Raises
-    IllegalMove if it has ended otherwise.
+    Once for each `key`, which names the letter and its requeue: a second time changes nothing. Raises IllegalMove if
+    the task has ended otherwise.
     """
     if task.handed_back == key or task.state is TaskState.PENDING:
         return task
@@ -336,7 +333,7 @@ def return_from_error(
     metadata: Mapping[str, object] | None = None,
     processor: str | None = None,
 ) -> TaskRecord:
-    """The open `letter` has the task pending again; its steps stay as they are. Raises IllegalMove."""
+    """Return a task to pending by its open `letter`; its steps stay unchanged. Raises IllegalMove."""
     detail = {"dlq_entry_uuid": letter, **(metadata or {})}
     return move(
         task, TaskState.PENDING, now=now, reason=BACK_FROM_ERROR, metadata=detail, processor=processor, letter=letter
@@ -346,18 +343,14 @@ def return_from_error(
 def recover(
     task: TaskRecord, *, now: datetime, reason: str = "reset_to_waiting", processor: str | None = None
 ) -> TaskRecord:
-    """A task that hangs in an active state waits for a retry, and the recovery is counted. Raises IllegalMove.
+    """Reset a task that hangs in an active state: it waits for a retry, and the recovery is counted.
 
-    Steps that were handed out can be run again at once; what their former runs still report is too late.
+    Steps that were handed out can be run again at once; late reports of their former runs are refused. Raises
+    IllegalMove.
     """
+    before_taking = {StepState.ENQUEUED: StepState.PENDING, StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY}
     for step in task.steps:
-        if (before := _BEFORE_IT_WAS_TAKEN.get(step.state)) is not None:
+        if (before := before_taking.get(step.state)) is not None:
             task = move_step(task, step.name, before, now=now, reason=reason, processor=processor, next_retry_at=None)
     waiting = move(task, TaskState.WAITING_FOR_RETRY, now=now, reason=reason, processor=processor)
     return evolve(waiting, recovery_count=task.recovery_count + 1, run=None)
-
-
-_BEFORE_IT_WAS_TAKEN = {
-    StepState.ENQUEUED: StepState.PENDING,
-    StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY,
-}

@@ -1,7 +1,7 @@
-"""One run of a tracked workflow: which steps have ended, and what they returned, so that a retry goes on after them.
+"""One run of a tracked workflow: the steps that ended and their results, so that a retry goes on after them.
 
-Tracking hinders no run: while the store cannot be reached, what is to be written waits for the next write. Only a retry
-has to know what was done before.
+Tracking hinders no run: while the store cannot be reached, writes wait for the next one. Only a retry has to know which
+steps were done before.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Move = Callable[[TaskRecord], TaskRecord]
 _unfinished: set[asyncio.Task[Any]] = set()  # writes that go on although their callers were cancelled
+P = ParamSpec("P")
 
 
 async def finish(write: Coroutine[Any, Any, T]) -> T:
-    """Let this write end even if the caller is cancelled meanwhile."""
+    """Await this write to its end, even if the caller is cancelled meanwhile."""
     writing = asyncio.create_task(write)
     _unfinished.add(writing)
     writing.add_done_callback(_unfinished.discard)
@@ -56,11 +57,11 @@ async def finish(write: Coroutine[Any, Any, T]) -> T:
 class TaskRun:
     """A run of a tracked workflow, which `current_run` has for the code inside of it.
 
-    `task` is as the store has it, as far as this run knows; one that was not written yet has no version.
+    `task` is as the store has it, as far as this run knows; a task that was not written yet has no version.
     """
 
     def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord, request: LetterRequest) -> None:
-        """`request` is what it was given: errors that quote what a letter hides are kept without that."""
+        """Remember the `request`: errors that quote what a letter hides are kept without that."""
         self.task, self._request = task, request
         self.lost = False  # whether another run has taken the task over, or it has ended: what this one says is late
         self._lifecycle, self._context, self._clock = lifecycle, context, context.clock
@@ -71,7 +72,7 @@ class TaskRun:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """While this lasts, steps are those of this run."""
+        """Make this run the one that steps belong to, inside the block."""
         token = current_run.set(self)
         try:
             yield
@@ -88,9 +89,9 @@ class TaskRun:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Run a step, unless a former run of this work has: then what it returned. Raises what the step raises.
+        """Run a step, or return its result from a former run of this work. Raises what the step raises.
 
-        Once it has taken so many `seconds` it has failed.
+        The step fails after so many `seconds`.
         """
         form = self.form_of(function)
         if (known := self.kept_result(options.name, form)) is not None:
@@ -107,11 +108,11 @@ class TaskRun:
         return result
 
     def form_of(self, function: Callable[..., Any]) -> ResultForm:
-        """How what the function returns is kept."""
+        """Return the form in which the function's result is kept."""
         return ResultForm.of(function, self._context.value_kinds)
 
     def kept_result(self, name: str, form: ResultForm) -> tuple[Any] | None:
-        """What the step returned in a former run, in a tuple; None if it has to be run.
+        """Return the step's result from a former run, in a tuple; None if it has to be run.
 
         Raises InvalidInput for a name that this run has had already, StepExhausted for a step that may not be run, and
         CannotRestore.
@@ -136,14 +137,14 @@ class TaskRun:
             raise CannotRestore(problem.path, problem.why, whose=f"what step {name!r} returned: ") from problem
 
     async def begin_step(self, options: StepRecord) -> None:
-        """A step begins. Raises LostLease if another run has taken the task over."""
+        """Begin a step. Raises LostLease if another run has taken the task over."""
         now = self._clock.now()
         await self._write(partial(task_moves.begin_step, name=options.name, now=now, options=options))
         if self.lost:
             raise LostLease(self.task.task_id, f"run step {options.name!r} of", self.task.state, what="task")
 
     async def complete_step(self, name: str, form: ResultForm, result: Any) -> None:
-        """A step has succeeded, and what it returned is kept; also if the run is cancelled meanwhile."""
+        """Complete a step and keep its result, also if the run is cancelled meanwhile."""
         payload, types, why_lost = self._write_result(form, result)
         if why_lost is not None:
             log.warning("what step %r returned cannot be kept, so that a retry runs it again: %s", name, why_lost)
@@ -152,9 +153,9 @@ class TaskRun:
         await finish(self._write(complete))
 
     async def fail_step(self, name: str, error: BaseException) -> None:
-        """A step has failed."""
-        now, text = self._clock.now(), self._text_of(error)
-        await finish(self._write(partial(task_moves.fail_step, name=name, now=now, error=text)))
+        """Fail a step."""
+        fail = partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error))
+        await finish(self._write(fail))
 
     def _write_result(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
@@ -173,7 +174,7 @@ class TaskRun:
     # --- its end
 
     def with_snapshot(self, request: LetterRequest) -> LetterRequest:
-        """What a letter of this run has: the task, as it is now, is in its metadata."""
+        """Return the letter request with the task, as it is now, in its metadata."""
         source = replace(request.source, state=str(self.task.state))
         request = request._replace(task_id=self.task.work_id or request.task_id, source=source)
         if request.metadata is not None and not isinstance(request.metadata, Mapping):
@@ -181,18 +182,18 @@ class TaskRun:
         return request._replace(metadata={**(request.metadata or {}), LIFECYCLE: snapshot_of(self.task)})
 
     async def succeed(self) -> None:
-        """The workflow is done."""
+        """Complete the task."""
         self._lifecycle.tracking.signs.end(self)
         await finish(self._write(partial(task_moves.finalize, now=self._clock.now())))
 
     async def fail(self, error: BaseException | str, reason: str = "workflow_failed") -> None:
-        """The workflow failed; a letter has it now, if it was to have one."""
+        """Fail the task: the workflow failed, and its letter has it now, if it was to have one."""
         self._lifecycle.tracking.signs.end(self)
         text = self._text_of(error)
         await finish(self._write(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text)))
 
     async def cancel(self) -> None:
-        """The caller gave up."""
+        """Cancel the task after its caller gave up."""
         self._lifecycle.tracking.signs.end(self)
         cancel = partial(task_moves.move, state=TaskState.CANCELLED, now=self._clock.now(), reason="cancelled")
         await finish(self._write(cancel))
@@ -205,15 +206,15 @@ class TaskRun:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the task is as it was written last, and nothing is being written."""
+        """True if the task is as it was written last, and nothing is being written."""
         return self.task.version is not None and not self._moves and not self.turn.locked()
 
     async def begin(self) -> None:
-        """Have the task written as it is: there for others to see."""
+        """Write the task as it is, for others to see."""
         await self._write(None)
 
     async def _write(self, move: Move | None) -> None:
-        """Have this written, together with what others in this run have to write at the same time."""
+        """Write this move, together with others that this run has to write at the same time."""
         if move is not None:
             self._moves.append(move)
         await self._context.session.run_in_home_loop(self._take_turn)
@@ -260,15 +261,9 @@ current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", defa
 """The run of a tracked workflow that the running code is part of; None outside of one."""
 
 
-# ----------------------------------------------------------------------------------------------------
-# Steps of the workflow that is running, as its code reports them.
-
-P = ParamSpec("P")
-
-
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """How often a step may be run, the first time included, and how long a run of it may take. Raises InvalidInput."""
+    """The limits of a step: number of runs, the first included, and seconds for each. Raises InvalidInput."""
 
     max_attempts: int | None = None
     retryable: bool = True
@@ -294,11 +289,9 @@ class StepOptions:
         """Run a part of a tracked workflow once: see `Lifecycle.step`."""
         run = current_run.get()
         if run is not None:
-            return await run.step(self._record(name), self.seconds, function, args, kwargs)
+            if not isinstance(name, str) or not name:
+                raise InvalidInput(f"the name of a step must be text that is not empty, not {name!r:.80}")
+            options = StepRecord(name, max_attempts=self.max_attempts, retryable=self.retryable)
+            return await run.step(options, self.seconds, function, args, kwargs)
         async with asyncio.timeout(self.seconds):
             return await run_function(function, is_async(function), args, kwargs)
-
-    def _record(self, name: str) -> StepRecord:
-        if not isinstance(name, str) or not name:
-            raise InvalidInput(f"the name of a step must be text that is not empty, not {name!r:.80}")
-        return StepRecord(name, max_attempts=self.max_attempts, retryable=self.retryable)

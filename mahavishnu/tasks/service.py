@@ -1,4 +1,4 @@
-"""`app.lifecycle`: lifecycle tasks are made, looked at and moved; each move is one compare-and-set of one record."""
+"""`app.lifecycle`: create, read and move lifecycle tasks; each move is one compare-and-set of one record."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ class Lifecycle:
 
     @cached_property
     def tracking(self) -> Tracking:
-        """What begins runs of workflows that are tracked."""
+        """The beginning of tracked runs."""
         from mahavishnu.tasks.tracking import Tracking
 
         return Tracking(self._context, self)
 
     @cached_property
     def handover(self) -> HandOver:
-        """What hands tasks over to letters, and back."""
+        """The way of tasks to letters, and back."""
         from mahavishnu.tasks.handover import HandOver
 
         return HandOver(self._context, self)
 
     @cached_property
     def staleness(self) -> StaleTasks:
-        """What finds tasks that hang."""
+        """The search for stale tasks."""
         from mahavishnu.tasks.staleness import StaleTasks
 
         return StaleTasks(self._context, self)
@@ -95,7 +95,7 @@ class Lifecycle:
     async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a part of a tracked workflow once: a retry gets what it returned, and does not run it again.
+        """Run a part of a tracked workflow once: a retry gets its result, and does not run it again.
 
         Each step of a workflow has a name of its own. A sync function gets a thread. Outside of a tracked workflow it
         is a plain call. Raises what the function raises, and StepExhausted if it has failed for good.
@@ -105,7 +105,7 @@ class Lifecycle:
     def with_options(
         self, *, max_attempts: int | None = None, retryable: bool = True, seconds: float | None = None
     ) -> StepOptions:
-        """The same `step` for parts that may be run so often, the first time included, and take so long at most.
+        """Return a `step` with a limit of runs, the first included, and of seconds for each run.
 
         A step that is not `retryable` is run once. Raises InvalidInput.
         """
@@ -124,10 +124,10 @@ class Lifecycle:
         steps: Sequence[StepRecord] = (),
         unique: bool = True,
     ) -> TaskRecord:
-        """Make a task, all of it in one write; an equal submission gets the task that is there already.
+        """Create a task in one write; an equal submission gets the task that exists already.
 
-        Equal are those with the same name, version and context. `unique` False makes another one each time. Raises
-        InvalidInput for steps that wait for one another, or for one that is missing.
+        Submissions with the same name, version and context are equal. `unique` False makes another task each time.
+        Raises InvalidInput for steps that wait for one another, or for one that is missing.
         """
         await self._context.open()
         now = self._clock.now()
@@ -151,7 +151,7 @@ class Lifecycle:
         return written
 
     async def get(self, task_id: str) -> TaskRecord:
-        """The task as it is now. Raises NoSuchTask."""
+        """Return the task as it is now. Raises NoSuchTask."""
         await self._context.open()
         return self._require(task_id, await get_one(self.tasks, task_id))
 
@@ -169,7 +169,7 @@ class Lifecycle:
         limit: int = _LISTED,
         after: Cursor | str | None = None,
     ) -> Page[TaskRecord]:
-        """Tasks, newest first: those that have not ended, or those of these states; `all` means every state.
+        """List tasks, newest first: open ones, or those of these states; `all` means every state.
 
         `after` is the `next` of the page before.
         """
@@ -182,7 +182,7 @@ class Lifecycle:
         return await self.tasks.find(query, Cursor.parse(after) if isinstance(after, str) else after)
 
     async def transitions(self, task_id: str) -> Sequence[OldTransition]:
-        """Every move of a task and of its steps, the oldest first. The last one is the most recent."""
+        """Return every move of a task and of its steps, oldest first. The last one is the most recent."""
         task = await self.get(task_id)
         inside = [as_old_transition(task, each) for each in task.transitions]
         if task.transition_count == len(inside):
@@ -193,20 +193,17 @@ class Lifecycle:
         return [*old, *inside]
 
     async def step_readiness(self, task_id: str) -> Mapping[str, str | None]:
-        """For each step that has not ended, why it cannot be run now; None if it can."""
+        """Return for each open step why it cannot be run now; None if it can."""
         return step_readiness(await self.get(task_id), self._clock.now())
 
     async def next_ready_tasks(self, limit: int = _LISTED) -> Sequence[TaskRecord]:
-        """Tasks that somebody could go on with now: the most urgent first, of those the one that has waited longest.
+        """Return tasks that are ready for work, the most urgent first, then the longest waiting.
 
-        What has waited for more than a day is not among them: it would keep fresh work from being found.
+        Tasks that have waited for more than a day are left out: they would keep fresh work from being found.
         """
         await self._context.open()
         now = self._clock.now()
-        where = (
-            Is("state", (*INITIAL, *WAITING[:2])),
-            Between("state_entered_at", at_least=now - FRESH),
-        )
+        where = (Is("state", (*INITIAL, *WAITING[:2])), Between("state_entered_at", at_least=now - FRESH))
         found: list[TaskRecord] = []
         async for task in scan_readable(self.tasks, Query(where, _MOST_URGENT_FIRST)):
             readiness = step_readiness(task, now)
@@ -221,14 +218,14 @@ class Lifecycle:
     async def change(
         self, task_id: str, move: Callable[[TaskRecord], TaskRecord], *, known: TaskRecord = UNREAD
     ) -> TaskRecord:
-        """Write what `move` makes of the task as it is now; again while others are quicker. Raises what it raises.
+        """Write the result of `move` for the task as it is now, again while others are quicker. Raises its errors.
 
-        A `move` that returns the record itself ends it without a write. Moves for which the task has no room any more
-        become records of their own before. `known` is what the first try takes for the task.
+        A `move` that returns the record itself ends this without a write. Moves for which the task has no room any more
+        become records of their own before. `known` is the task for the first try.
         """
         await self._context.open()
 
-        async def apply(before: TaskRecord | None) -> TaskRecord | None:
+        async def move_stored(before: TaskRecord | None) -> TaskRecord | None:
             if (after := move(self._require(task_id, before))) is before:
                 return None
             after, old = old_transitions(after)
@@ -237,7 +234,7 @@ class Lifecycle:
                     raise failed
             return after
 
-        before, after = await write_with_retry(self.tasks, task_id, apply, what="task", known=known)
+        before, after = await write_with_retry(self.tasks, task_id, move_stored, what="task", known=known)
         self.moved += after is not None
         if after is not None and (tell := self._context.on_task_written) is not None:
             tell(before.transition_count if before else 0, after)
@@ -252,9 +249,9 @@ class Lifecycle:
         reason: str | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> TaskRecord:
-        """Move a task to another state. With `from_state` only if it still is in that one.
+        """Move a task to another state. With `from_state`, only if it still is in that one.
 
-        Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if somebody else was quicker.
+        Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if another process was quicker.
         """
         goal = read_state(state)
         if isinstance(metadata, Mapping):
@@ -275,7 +272,7 @@ class Lifecycle:
         return await self._change_or_capture(task_id, move)
 
     async def _change_or_capture(self, task_id: str, move: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
-        """Change the task. Once it is complete, its letter is closed; if it cannot be moved so, it may get one."""
+        """Change the task, and close its letter once it is complete. An illegal move may make a letter."""
         try:
             task = await self.change(task_id, move)
             if task.state is TaskState.COMPLETE:
@@ -293,9 +290,9 @@ class Lifecycle:
             raise
 
     async def finalize(self, task_id: str) -> bool:
-        """The work was done: the task is complete. False if it was already; of several who try, one gets True.
+        """Complete the task. False if it was complete already; of several callers, one gets True.
 
-        Raises NoSuchTask, and IllegalMove if it has ended otherwise or a step has not.
+        Raises NoSuchTask, and IllegalMove if it has ended otherwise or has an open step.
         """
         first = False
 
@@ -318,10 +315,10 @@ class Lifecycle:
         reason: DlqReason | str = DlqReason.MANUAL,
         details: Mapping[str, Any] | None = None,
     ) -> HandedOver:
-        """Make a letter of a task that has not ended, or failed: the task is in `error`, and the letter says why.
+        """Make a letter of a task that is open or failed: the task is in `error`, and the letter says why.
 
-        Where it has an open letter already, it is that one. `details` go into the letter's metadata. Raises NoSuchTask,
-        IllegalMove for a task that has ended otherwise, and what keeps a letter from being made.
+        An open letter that exists already is returned. `details` go into the letter's metadata. Raises NoSuchTask,
+        IllegalMove for a task that has ended otherwise, and errors of making the letter.
         """
         subject = f"task:{task_id}"
         async with self._context.audit.record("task.move", subject, by=by, reason=notes) as record:
@@ -332,7 +329,7 @@ class Lifecycle:
     async def detect_and_transition_stale_tasks(
         self, dry_run: bool = True, batch_size: int = 100, *, by: str = DEFAULT_ACTOR
     ) -> Sequence[StaleRow]:
-        """The tasks that hang, those first that are overdue longest, at most `batch_size`; nothing is changed.
+        """List the stale tasks, the most overdue first, at most `batch_size`; nothing is changed.
 
         With `dry_run` False each is handed over as its template or the settings say, if it is stale still when it is
         written. Each row has the `action_taken`. Raises InvalidInput and StoreError.
@@ -345,30 +342,30 @@ class Lifecycle:
         return rows
 
     async def keep_alive(self, task_id: str) -> TaskRecord:
-        """Say that the work on a task goes on, which otherwise only its moves and those of its steps say.
+        """Report that the work on a task goes on, so that it does not count as stuck.
 
-        So it is not taken for stuck. A task that is in no active state stays as it is.
+        Otherwise only its moves and those of its steps report that. A task in no active state stays unchanged.
         """
         return await self.change(task_id, lambda task: task_moves.sign(task, now=self._clock.now()))
 
     async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
-        """A step begins, which counts as an attempt: of several who begin it at once, one does.
+        """Begin a step, which counts as an attempt: of several callers, one begins it.
 
-        A task that was made without steps gets one of this name. Raises InvalidInput for a step that is not there, and
+        A task that was made without steps gets one of this name. Raises InvalidInput for an unknown step, and
         IllegalMove for one that waits for others, may not be run again, or is in progress, which `take_over` is for.
         """
         begin = partial(task_moves.claim_step, processor=self._context.owner, take_over=take_over)
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
-        """A step has succeeded. False if the report came too late, or twice: nothing is changed then, it is counted."""
+        """Complete a step. False if the report came too late, or twice: it is only counted."""
         kept = None if result is None else self._context.letter_factory.json_of(result, "result")
         return await self._report(
             task_id, step, lambda task: task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
         )
 
     async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
-        """A step has failed: it waits for its retry.
+        """Fail a step, which waits for its retry.
 
         If it failed for good, or has no attempt left, its task is in error with it, and has a letter. False if the
         report came too late, or twice.

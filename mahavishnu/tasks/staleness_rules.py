@@ -1,6 +1,7 @@
-"""When a lifecycle task is stale, and what becomes of it then: rules of the settings, and those of its template.
+"""The staleness of lifecycle tasks, and what becomes of stale and stuck ones: by the settings and their templates.
 
-A task is stale that has been in its state, or has existed, for longer than its effective limit: strictly longer.
+A task is stale that has been in its state, or has existed, for longer than its effective limit: strictly longer. It is
+stuck if it is active and nothing goes on: then it is reset a few times, and finally given up.
 """
 
 from __future__ import annotations
@@ -13,58 +14,15 @@ from enum import StrEnum
 from typing import Any, TypedDict
 
 from mahavishnu.classify.verdict import STALE
-from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import DlqReason, Version
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
 from mahavishnu.tasks.task import ACTIVE, OPEN, StepState, TaskRecord, TaskState, cycle_in
 from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction
 
-# ----------------------------------------------------------------------------------------------------
-# Signs of life of tracked runs: without them nobody can tell a long run from one whose process died.
-
 LIVES = timedelta(minutes=5)  # after its last sign of life a run that is tracked counts as running
 SIGN = timedelta(minutes=1)  # between the signs of a run; `LIVES` has room for several that do not come
 _WATCHED = 100_000  # silent runs whose signs are remembered
-
-
-def lives(task: TaskRecord, now: datetime) -> bool:
-    """Whether a run of the task is under way for all that is known: it gave a sign of life not long ago."""
-    if task.run is None or task.state not in ACTIVE:
-        return False
-    return not is_silent_for(task, now, LIVES)
-
-
-def is_silent_for(task: TaskRecord, now: datetime, time: timedelta) -> bool:
-    """Whether the last sign of life is longer ago than this."""
-    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) > time
-
-
-def signs(task: TaskRecord) -> bool:
-    """Whether a run has the task that gives signs of life: once they stop, its process has died."""
-    return task.run is not None and task.alive_at is not None and task.state in ACTIVE
-
-
-class SignWatch:
-    """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
-
-    def __init__(self) -> None:
-        self._seen: OrderedDict[str, tuple[tuple[object, ...], float]] = OrderedDict()
-
-    def is_over(self, task: TaskRecord, monotonic: float) -> bool:
-        """Whether no sign of life came since a look that is longer ago than `LIVES`."""
-        sign = (task.run, task.alive_at, task.transition_count)
-        seen = self._seen.pop(task.task_id, None)
-        if seen is None or seen[0] != sign:
-            seen = sign, monotonic
-        self._seen[task.task_id] = seen
-        while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
-            self._seen.popitem(last=False)
-        return monotonic - seen[1] > LIVES.total_seconds()
-
-
-# ----------------------------------------------------------------------------------------------------
-
 DETECTOR = "automatic_staleness_detection"
 MINUTE = timedelta(minutes=1)
 KEPT_PAUSES = 20
@@ -79,8 +37,43 @@ _OWN_LIMITS = {
 }
 
 
+def lives(task: TaskRecord, now: datetime) -> bool:
+    """Return whether a run of the task seems to be under way: it gave a sign of life not long ago."""
+    if task.run is None or task.state not in ACTIVE:
+        return False
+    return not is_silent_for(task, now, LIVES)
+
+
+def is_silent_for(task: TaskRecord, now: datetime, time: timedelta) -> bool:
+    """Return whether the last sign of life is longer ago than this."""
+    return now - max(task.state_entered_at, task.alive_at or task.state_entered_at) > time
+
+
+def signs(task: TaskRecord) -> bool:
+    """Return whether the task has a run that gives signs of life: once they stop, its process has died."""
+    return task.run is not None and task.alive_at is not None and task.state in ACTIVE
+
+
+class SignWatch:
+    """Sees whether runs live, whatever their clocks say: a sign that has not changed for long enough is their end."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, tuple[tuple[object, ...], float]] = OrderedDict()
+
+    def is_over(self, task: TaskRecord, monotonic: float) -> bool:
+        """Return whether no sign of life came since a look that is longer ago than `LIVES`."""
+        sign = (task.run, task.alive_at, task.transition_count)
+        seen = self._seen.pop(task.task_id, None)
+        if seen is None or seen[0] != sign:
+            seen = sign, monotonic
+        self._seen[task.task_id] = seen
+        while len(self._seen) > _WATCHED:  # those that nobody has asked about for longest have mostly ended
+            self._seen.popitem(last=False)
+        return monotonic - seen[1] > LIVES.total_seconds()
+
+
 class StalenessOutcome(StrEnum):
-    """What became of a task that was found stale."""
+    """The result of handling a stale task."""
 
     WOULD_TRANSITION = "would_transition_to_dlq_and_error"  #: this was a dry run
     TRANSITIONED = "transitioned_to_dlq_and_error"
@@ -93,7 +86,7 @@ class StalenessOutcome(StrEnum):
 
 
 class StaleRow(TypedDict):
-    """What is said of a stale task, and of what became of it, or in a dry run would."""
+    """A stale task with the action that was taken, or in a dry run would be."""
 
     task_uuid: str
     namespace_name: str
@@ -108,11 +101,11 @@ class StaleRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessRules(Rules):
-    """What is stale, unless a template says something else, and what is done about it.
+    """The limits after which tasks are stale, unless a template has others, and the action to take.
 
     With `enabled` each worker looks every `detection_interval_seconds`; `dry_run` has it look only. `warn_ratio` is the
-    share of a limit after which a task gets a warning. For downtime of all workers together, of more than
-    `grace_after_downtime_seconds` (None: one interval), no task is blamed. What is stuck is a matter of `model.stuck`.
+    share of a limit after which a task gets a warning. Downtime of all workers together, of more than
+    `grace_after_downtime_seconds` (None: one interval), counts against no task.
     """
 
     enabled: bool = rule(True, "Look for stale tasks in the background, in every worker")
@@ -143,7 +136,7 @@ class StalenessRules(Rules):
     templates_directory: str | None = None
 
     def limits_of(self, template: str | None) -> LifecycleLimits:
-        """What the template says; nothing for one that there is not."""
+        """Return the limits of a template; none for an unknown one."""
         return self.templates.get(template, _NOTHING) if template is not None else _NOTHING
 
     @property
@@ -151,16 +144,10 @@ class StalenessRules(Rules):
         """The time between two looks."""
         return timedelta(seconds=self.detection_interval_seconds)
 
-    @property
-    def grace(self) -> timedelta:
-        """For how long beyond its interval the detection may not have looked before that counts as downtime."""
-        given = self.grace_after_downtime_seconds
-        return self.interval if given is None else timedelta(seconds=given)
-
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time in which no worker looked: nobody could have gone on with a task then."""
+    """A time in which no worker looked, so that no task could go on."""
 
     begin: datetime
     end: datetime
@@ -168,9 +155,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class StalenessWatch:
-    """When it was last looked for stale tasks in a namespace, by whichever worker, and when nobody did.
+    """The last look for stale tasks in a namespace, by any worker, and the pauses without looks.
 
-    While it is `off` nobody is to look, so that this is no downtime.
+    While it is `off`, missing looks are no downtime.
     """
 
     namespace: str
@@ -186,7 +173,7 @@ class StalenessWatch:
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """A task is stale: for how long it has been in its state, and by how much it has exceeded which limit.
+    """The staleness of a task: its time in its state, and by how much it has exceeded which limit.
 
     `late` is by how much it has been too long in its state, `over_age` by how much it is too old; one of them may be
     below zero.
@@ -202,47 +189,38 @@ class Staleness:
 
     @property
     def overdue(self) -> timedelta:
-        """By how much it has exceeded a limit."""
+        """The time by which it has exceeded a limit."""
         return max(self.late, self.over_age)
 
     @property
-    def is_unexplained(self) -> bool:
-        """Whether nothing but the time is known against it."""
-        return self.reason is DlqReason.STALENESS_TIMEOUT
-
-    @property
     def by_lifetime(self) -> bool:
-        """Whether it is only too old, and not too long in its state."""
+        """True if it is only too old, and not too long in its state."""
         return self.in_state <= self.threshold_minutes * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
 class StalenessPlan:
-    """What is done about stale tasks of one template: a letter, an end in `error`, both; or a person looks."""
+    """The action for stale tasks of one template: a letter, an end in `error`, both; or a person looks."""
 
     to_letter: bool
     to_error: bool
 
     @property
     def review(self) -> bool:
-        """Whether the task stays where it is, for a person."""
+        """True if the task stays where it is, for a person."""
         return not self.to_letter and not self.to_error
 
-    def without_letter(self) -> StalenessPlan:
-        """The same where no letter is to be made."""
-        return StalenessPlan(False, self.to_error)
 
-
-# -------------------------------------------------------------------------------------------------------------- limits
+# --- limits
 
 
 def lifetime_minutes(rules: StalenessRules, template: str | None) -> int:
-    """How old a task of this template may become."""
+    """Return the longest life of tasks of this template."""
     return rules.limits_of(template).max_duration_minutes or rules.task_max_lifetime_hours * 60
 
 
 def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int:
-    """How long a task of this template may be in this state.
+    """Return how long a task of this template may be in this state.
 
     A template that lets its tasks live longer than others is judged by its own limits only: in states for which it has
     none, they may be as long as they live.
@@ -257,19 +235,19 @@ def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskSt
 
 
 def given_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int | None:
-    """What the template itself says of this state."""
+    """Return the template's own limit for this state."""
     minutes: int | None = getattr(rules.limits_of(template), _OWN_LIMITS[state][0]) if state in _OWN_LIMITS else None
     return minutes
 
 
 def long_life_minutes(rules: StalenessRules, template: str | None) -> int:
-    """How long tasks live of a template that lets them live longer than others; 0 of any other one."""
+    """Return the lifetime of a template that lets its tasks live longer than others; 0 for any other one."""
     longest = rules.limits_of(template).max_duration_minutes or 0
     return longest if longest > rules.task_max_lifetime_hours * 60 else 0
 
 
 def plan_for(rules: StalenessRules, template: str | None) -> StalenessPlan:
-    """What is done about stale tasks of this template: by its action, else by its booleans, else by the settings."""
+    """Return the plan for stale tasks of this template: by its action, else by its booleans, else by the settings."""
     limits = rules.limits_of(template)
     match limits.staleness_action:
         case StalenessAction.DLQ:
@@ -285,7 +263,7 @@ def plan_for(rules: StalenessRules, template: str | None) -> StalenessPlan:
 
 
 def outcome_of(moved_to_dlq: bool, transitioned: bool) -> StalenessOutcome:
-    """What is said of a task of which so much was done.
+    """Return the outcome of a task for which this was done.
 
     >>> str(outcome_of(True, False))
     'moved_to_dlq_only'
@@ -297,11 +275,11 @@ def outcome_of(moved_to_dlq: bool, transitioned: bool) -> StalenessOutcome:
     return StalenessOutcome.TRANSITIONED_TO_ERROR_ONLY if transitioned else StalenessOutcome.TRANSITION_FAILED
 
 
-# ------------------------------------------------------------------------------------------------------------- judging
+# --- judging
 
 
 def counted_since(since: datetime, now: datetime, pauses: Sequence[Pause] = ()) -> timedelta:
-    """The time from then to now, without the pauses."""
+    """Return the time from then to now, without the pauses."""
     paused = (min(now, each.end) - max(since, each.begin) for each in pauses)
     return now - since - sum((each for each in paused if each > timedelta()), timedelta())
 
@@ -309,7 +287,7 @@ def counted_since(since: datetime, now: datetime, pauses: Sequence[Pause] = ()) 
 def judge(
     task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = (), share: float = 1
 ) -> Staleness | None:
-    """Whether and how the task is stale; with a `share` of less than 1, whether it will be soon.
+    """Return the staleness of a task, or None; with a `share` below 1, of a task that will be stale soon.
 
     A run that lives is not late in its state; only the limit for its whole life counts.
     """
@@ -323,20 +301,18 @@ def judge(
     over_age = age - lifetime * MINUTE * share
     if max(late, over_age) <= timedelta():
         return None
-    return Staleness(in_state, threshold, age, lifetime, late, over_age, reason_of(task))
-
-
-def reason_of(task: TaskRecord) -> DlqReason:
-    """Why the task hangs, where that can be seen of the task alone."""
-    return DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
+    reason = DlqReason.DEPENDENCY_CYCLE_DETECTED if cycle_in(task.steps) else DlqReason.STALENESS_TIMEOUT
+    return Staleness(in_state, threshold, age, lifetime, late, over_age, reason)
 
 
 def pauses_after(
     pauses: Sequence[Pause], last: datetime | None, now: datetime, rules: StalenessRules
 ) -> tuple[Pause, ...]:
-    """The pauses, and the one that ends now if nobody has looked for too long; those that no limit reaches are gone."""
+    """Return the latest pauses, with the one that ends now if the last look is too long ago."""
     kept = list(pauses)[-KEPT_PAUSES + 1 :]
-    if last is not None and now - last > rules.interval + rules.grace:
+    given = rules.grace_after_downtime_seconds
+    grace = rules.interval if given is None else timedelta(seconds=given)
+    if last is not None and now - last > rules.interval + grace:
         kept.append(Pause(last, now))
     return tuple(kept)
 
@@ -344,7 +320,7 @@ def pauses_after(
 def watch_after(
     before: StalenessWatch | None, rules: StalenessRules, now: datetime, *, namespace: str, seen_at: datetime | None
 ) -> StalenessWatch | None:
-    """What is written of a look that begins now; None: nothing has to be.
+    """Return the record of a look that begins now; None if nothing has to be written.
 
     `seen_at` is when this process looked last, which the record need not say: while nothing was tracked, nothing was
     written.
@@ -360,16 +336,16 @@ def watch_after(
     return replace(before, looked_at=max(now, last), pauses=pauses, off=False)
 
 
-# ------------------------------------------------------------------------------------------------------------- telling
+# --- telling
 
 
 def in_minutes(time: timedelta) -> int:
-    """Whole minutes, as rows have them."""
+    """Return whole minutes, as rows have them."""
     return int(time / MINUTE)
 
 
 def stale_fingerprint(template: str | None, state: str) -> str:
-    """The group of what goes stale in the same way.
+    """Return the group of tasks that go stale in the same way.
 
     >>> stale_fingerprint("payment", "waiting_for_dependencies")
     'stale:payment:waiting_for_dependencies'
@@ -378,7 +354,7 @@ def stale_fingerprint(template: str | None, state: str) -> str:
 
 
 def stale_detail(task: TaskRecord, stale: Staleness) -> dict[str, Any]:
-    """What the transition of a stale task says."""
+    """Return the metadata of a stale task's transition."""
     lifetime = {"age_minutes": in_minutes(stale.age), "lifetime_minutes": stale.lifetime_minutes}
     return {
         "time_in_state_minutes": in_minutes(stale.in_state),
@@ -389,7 +365,7 @@ def stale_detail(task: TaskRecord, stale: Staleness) -> dict[str, Any]:
 
 
 def stale_snapshot(task: TaskRecord, detail: Mapping[str, Any]) -> dict[str, Any]:
-    """What the letter of a stale task says of it besides its own snapshot."""
+    """Return the additions to the snapshot in a stale task's letter."""
     return {
         "task_uuid": task.task_id,
         "namespace": task.namespace,
@@ -398,16 +374,8 @@ def stale_snapshot(task: TaskRecord, detail: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def stale_labels(at: datetime) -> dict[str, Any]:
-    """What the metadata of the letter of a stale task says of its detection."""
-    return {"detection_time": instant_text(at), "detector": DETECTOR}
-
-
 def describe_stale(task: TaskRecord, stale: Staleness) -> str:
-    """One sentence for people.
-
-    The numbers of tasks that hang in the same way differ; what is the same comes first.
-    """
+    """Describe a stale task in one sentence for people: first what is the same for all that hang in this way."""
     name = f"{task.name:.80}"
     if stale.by_lifetime:
         return (
@@ -419,16 +387,15 @@ def describe_stale(task: TaskRecord, stale: Staleness) -> str:
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-# When a lifecycle task is stuck: it is active, and nothing goes on. It is reset a few times, then given up.
+# --- stuck tasks
 
 STUCK_DETECTOR = "stuck_task_detection"  # who moved a task that was stuck too often
 
 
 def stuck_minutes(rules: StalenessRules, template: str | None, state: TaskState) -> int:
-    """How long nothing may go on with a task of this template in this active state.
+    """Return how long nothing may go on with a task of this template in this active state.
 
-    A template that has a longer limit of its own for the state has said how long that may take.
+    A longer limit of the template's own for the state takes precedence.
 
     >>> stuck_minutes(StalenessRules(), None, TaskState.STEPS_IN_PROCESS)
     10
@@ -438,32 +405,31 @@ def stuck_minutes(rules: StalenessRules, template: str | None, state: TaskState)
 
 
 def idle_time(task: TaskRecord, now: datetime, pauses: Sequence[Pause] = ()) -> timedelta:
-    """For how long nothing has gone on with the task, without the pauses."""
+    """Return how long nothing has gone on with the task, without the pauses."""
     last = max(task.state_entered_at, *(each.at for each in task.transitions[-1:]), task.alive_at or task.created_at)
     return counted_since(last, now, pauses)
 
 
 def is_stuck(task: TaskRecord, rules: StalenessRules, now: datetime, pauses: Sequence[Pause] = ()) -> bool:
-    """Whether the task is in an active state, and nothing has gone on for too long."""
+    """Return whether the task is in an active state, and nothing has gone on for too long."""
     if task.state not in ACTIVE or task.run is not None:
         return False
     return idle_time(task, now, pauses) > stuck_minutes(rules, task.template, task.state) * MINUTE
 
 
 def may_recover(task: TaskRecord, rules: StalenessRules) -> bool:
-    """Whether a task that is stuck is reset once more: not too often, and not if a step has no run left."""
+    """Return whether a stuck task is reset once more: not too often, and not if a step has no run left."""
     running = [step for step in task.steps if step.state is StepState.IN_PROGRESS]
     return task.recovery_count < rules.max_recoveries_per_task and all(step.may_run for step in running)
 
 
 def describe_stuck(task: TaskRecord, now: datetime, pauses: Sequence[Pause] = ()) -> str:
-    """One sentence for people."""
+    """Describe a stuck task in one sentence for people."""
     minutes = in_minutes(idle_time(task, now, pauses))
     return f"{task.name:.80} is {task.state}, and nothing has gone on for {minutes} minutes"
 
 
-# ----------------------------------------------------------------------------------------------------
-# The queries that find lifecycle tasks that may hang, one for each template, state and limit; the rules decide.
+# --- queries
 
 OPEN_TASK = Query((Is("state", OPEN),), limit=1)  # whether there is one
 
@@ -471,10 +437,10 @@ OPEN_TASK = Query((Is("state", OPEN),), limit=1)  # whether there is one
 def stale_queries(
     rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, untold: bool = False
 ) -> Iterator[Query]:
-    """What finds the tasks that may be stale, the oldest first: a query for each template and state, and each limit.
+    """Yield the queries for tasks that may be stale, oldest first: one for each template, state and limit.
 
-    Tasks of no known template are one more. With `untold` only those of which nothing was told while they are in
-    their states. A pause makes tasks less stale, never more: so `judge` decides.
+    Tasks of no known template are one more. With `untold`, only tasks without a warning or flag in their states. A
+    pause makes tasks less stale, never more: so `judge` decides.
     """
     known = tuple(rules.templates)
     unless: tuple[Condition, ...] = (Missing("attention"),) if untold else ()
@@ -489,14 +455,15 @@ def stale_queries(
 
 
 def overdue_in(stale: Staleness, query: Query) -> timedelta:
-    """By how much a task has exceeded the limit for which this one of the `stale_queries` looks; it finds the most
-    overdue first.
+    """Return by how much a task has exceeded the limit that this one of the `stale_queries` is about.
+
+    The query finds the most overdue first.
     """
     return stale.late if query.sort[0].field == "state_entered_at" else stale.over_age
 
 
 def stuck_queries(rules: StalenessRules, now: datetime, limit: int) -> Iterator[Query]:
-    """What finds the tasks that may be stuck, the oldest first: a query for each template and active state."""
+    """Yield the queries for tasks that may be stuck, oldest first: one for each template and active state."""
     known = tuple(rules.templates)
     for template in (*known, None):
         for state in ACTIVE:
@@ -506,7 +473,7 @@ def stuck_queries(rules: StalenessRules, now: datetime, limit: int) -> Iterator[
 
 
 def _of_template(template: str | None, known: tuple[str, ...]) -> tuple[Condition, ...]:
-    """Of this template; for None, of none that is known."""
+    """Return the condition for this template; for None, for no known one."""
     if template is not None:
         return (Is("template", (template,)),)
     return (Not(Is("template", known)),) if known else ()

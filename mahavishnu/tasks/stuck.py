@@ -1,4 +1,4 @@
-"""Resets lifecycle tasks that are stuck, so that somebody goes on with them; those that were too often are given up."""
+"""The regular looks of a worker for stale and stuck tasks: stuck ones are reset, or given up after too many resets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.periodic import PeriodicTask
@@ -34,11 +33,78 @@ from mahavishnu.tasks.staleness_rules import (
 )
 from mahavishnu.tasks.task import TaskRecord
 
-if TYPE_CHECKING:
-    from mahavishnu.tasks.service import Lifecycle
-
 log = logging.getLogger(__name__)
 _HANDOVER_SECONDS = 60.0
+
+
+def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
+    """Return the periodic tasks of lifecycle tasks."""
+    context = queue.context
+    cycle = StalenessCycle(context)
+
+    async def find_stale_tasks() -> None:
+        try:
+            await cycle.run()
+        except Exception:
+            context.counts["staleness_errors"] += 1
+            raise
+
+    def rules() -> StalenessRules:
+        return context.rules(StalenessRules)
+
+    return (
+        PeriodicTask("stale tasks", find_stale_tasks, lambda: rules().detection_interval_seconds),
+        PeriodicTask("stuck tasks", cycle.recover_stuck, lambda: rules().stuck_task_detection_interval_seconds),
+        PeriodicTask(
+            "hand-overs of lifecycle tasks", lambda: Lifecycle(context).handover.finish(), lambda: _HANDOVER_SECONDS
+        ),
+    )
+
+
+class StalenessCycle:
+    """Looks as the settings say. A task that may still run is only flagged, since its process may live."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._lifecycle = context, Lifecycle(context)
+        self._tasks = StaleTasks(context, self._lifecycle, spares_runs=True)
+        self._stuck = StuckTasks(context, self._lifecycle)
+        self._seen_at: datetime | None = None
+
+    async def run(self) -> int:
+        """Look once for stale tasks, and return how many needed action."""
+        rules = self._context.rules(StalenessRules)
+        if not await self._begin_look() or not rules.enabled:
+            return 0
+        if rules.emit_warnings and not rules.dry_run:
+            await self._tasks.warn()
+        rows: list[StaleRow] = []
+        batches = 1 if rules.dry_run else rules.max_batches_per_cycle
+        async for batch in self._tasks.detect_all(rules.dry_run, rules.batch_size, batches):
+            rows += batch
+        if rows:
+            moved, ended = (sum(bool(row[key]) for row in rows) for key in ("moved_to_dlq", "transition_success"))
+            text = "stale tasks: total=%d moved_to_dlq=%d transitioned=%d dry_run=%s"
+            log.info(text, len(rows), moved, ended, rules.dry_run)
+        return len(rows)
+
+    async def recover_stuck(self) -> int:
+        """Look once for stuck tasks; return how many were reset or given up."""
+        rules = self._context.rules(StalenessRules)
+        if not rules.enabled or not rules.enable_stuck_task_detection or not await self._begin_look():
+            return 0
+        return await self._stuck.recover(self._tasks.rules, await self._tasks.pauses())
+
+    async def _begin_look(self) -> bool:
+        """Return whether anything is tracked; only then is the look written down."""
+        await self._context.open()
+        now, namespace = self._context.clock.now(), self._context.namespace
+        tracked = bool((await self._lifecycle.tasks.find(OPEN_TASK)).items)
+        if tracked:
+            rules = self._context.rules(StalenessRules)
+            look = partial(watch_after, rules=rules, now=now, namespace=namespace, seen_at=self._seen_at)
+            await write_with_retry(self._context.store.collection(STALENESS), namespace, look, what="staleness")
+        self._seen_at = now
+        return tracked
 
 
 class StuckTasks:
@@ -48,7 +114,7 @@ class StuckTasks:
         self._context, self._lifecycle = context, lifecycle
 
     async def recover(self, rules: StalenessRules, pauses: Sequence[Pause]) -> int:
-        """Reset what is stuck, or give it up; returns how many tasks. With `dry_run` only the log says so.
+        """Reset or give up stuck tasks; return how many. With `dry_run`, only log them.
 
         A task that cannot be moved holds up no other one. Raises StoreUnavailable.
         """
@@ -88,7 +154,7 @@ class StuckTasks:
         return True
 
     def _is_stuck(self, rules: StalenessRules, pauses: Sequence[Pause], task: TaskRecord) -> bool:
-        """Whether it is, now; what people are to look at stays as it is."""
+        """Return whether the task is stuck now; tasks for people to review stay unchanged."""
         return is_stuck(task, rules, self._context.clock.now(), pauses) and not plan_for(rules, task.template).review
 
     async def _reset(self, task: TaskRecord, rules: StalenessRules, pauses: Sequence[Pause], what: str) -> bool:
@@ -110,88 +176,6 @@ class StuckTasks:
         def still(current: TaskRecord) -> bool:
             return self._is_stuck(rules, pauses, current) and not may_recover(current, rules)
 
-        letter = plan_for(rules, task.template).to_letter
-        reason = DlqReason.MAX_RETRIES_EXCEEDED
-        await self._lifecycle.handover.give_up(
-            task.task_id, what, by=STUCK_DETECTOR, reason=reason, still=still, letter=letter
-        )
-
-
-# ----------------------------------------------------------------------------------------------------
-# The regular looks for stale and stuck tasks: until none is left, and nobody is blamed for downtime.
-
-
-class StalenessCycle:
-    """Looks as the settings say. What may still run is only pointed out: nobody knows whether its process has died."""
-
-    def __init__(self, context: QueueContext) -> None:
-        self._context, self._lifecycle = context, Lifecycle(context)
-        self._tasks = StaleTasks(context, self._lifecycle, spares_runs=True)
-        self._stuck = StuckTasks(context, self._lifecycle)
-        self._seen_at: datetime | None = None
-
-    async def run(self) -> int:
-        """Look once for stale tasks; returns how many were found of which something is to become."""
-        rules = self._context.rules(StalenessRules)
-        if not await self._begin_look() or not rules.enabled:
-            return 0
-        if rules.emit_warnings and not rules.dry_run:
-            await self._tasks.warn()
-        rows: list[StaleRow] = []
-        batches = 1 if rules.dry_run else rules.max_batches_per_cycle
-        async for batch in self._tasks.detect_all(rules.dry_run, rules.batch_size, batches):
-            rows += batch
-        if rows:
-            moved, ended = (sum(bool(row[key]) for row in rows) for key in ("moved_to_dlq", "transition_success"))
-            log.info(
-                "stale tasks: total=%d moved_to_dlq=%d transitioned=%d dry_run=%s",
-                len(rows),
-                moved,
-                ended,
-                rules.dry_run,
-            )
-        return len(rows)
-
-    async def recover_stuck(self) -> int:
-        """Look once for stuck tasks; returns how many were reset or given up."""
-        rules = self._context.rules(StalenessRules)
-        if not rules.enabled or not rules.enable_stuck_task_detection or not await self._begin_look():
-            return 0
-        return await self._stuck.recover(self._tasks.rules, await self._tasks.pauses())
-
-    async def _begin_look(self) -> bool:
-        """Whether anything is tracked. Only then it is written that somebody looked."""
-        await self._context.open()
-        now, namespace = self._context.clock.now(), self._context.namespace
-        tracked = bool((await self._lifecycle.tasks.find(OPEN_TASK)).items)
-        look = partial(
-            watch_after, rules=self._context.rules(StalenessRules), now=now, namespace=namespace, seen_at=self._seen_at
-        )
-        if tracked:
-            await write_with_retry(self._context.store.collection(STALENESS), namespace, look, what="staleness")
-        self._seen_at = now
-        return tracked
-
-
-def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
-    """Return the periodic tasks of lifecycle tasks."""
-    context = queue.context
-    cycle = StalenessCycle(context)
-
-    async def find_stale_tasks() -> None:
-        try:
-            await cycle.run()
-        except Exception:
-            context.counts["staleness_errors"] += 1
-            raise
-
-    def rules() -> StalenessRules:
-        return context.rules(StalenessRules)
-
-    return (
-        PeriodicTask("stale tasks", find_stale_tasks, lambda: rules().detection_interval_seconds),
-        PeriodicTask("stuck tasks", cycle.recover_stuck, lambda: rules().stuck_task_detection_interval_seconds),
-        PeriodicTask(
-            "hand-overs of lifecycle tasks", lambda: Lifecycle(context).handover.finish(), lambda: _HANDOVER_SECONDS
-        ),
-    )
+        letter, reason = plan_for(rules, task.template).to_letter, DlqReason.MAX_RETRIES_EXCEEDED
+        give_up = self._lifecycle.handover.give_up
+        await give_up(task.task_id, what, by=STUCK_DETECTOR, reason=reason, still=still, letter=letter)

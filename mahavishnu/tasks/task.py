@@ -1,7 +1,7 @@
-"""Lifecycle tasks: one record for each piece of work that somebody tracks, with its steps and its latest moves inside.
+"""Lifecycle tasks: one record for each tracked piece of work, with its steps and its latest moves inside.
 
-So its creation, each move and its end are one compare-and-set each, and nobody ever sees half of a task. The moves are
-in `task_moves`.
+So its creation, each move and its end are one compare-and-set each, and no reader ever sees half of a task. Two tables
+hold the states of tasks and steps, and the moves between them; `tasks.rules` makes the moves.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import Version, draft_copier
 
-# ----------------------------------------------------------------------------------------------------
-# The states of lifecycle tasks and of their steps, and which move leads from which to which: two tables.
+# --- states
 
 BACK_FROM_ERROR = "dlq_requeue"  # the only reason for which a task leaves `error`, and a letter has to be open for it
 
 
 class TaskState(StrEnum):
-    """What a lifecycle task is doing."""
+    """The state of a lifecycle task."""
 
     PENDING = "pending"  #: made, and not begun
     INITIALIZING = "initializing"  #: somebody has begun with it
@@ -46,7 +45,7 @@ class TaskState(StrEnum):
 
 
 class StepState(StrEnum):
-    """What a step of a lifecycle task is doing."""
+    """The state of a step of a lifecycle task."""
 
     PENDING = "pending"
     ENQUEUED = "enqueued"
@@ -64,6 +63,7 @@ _T, _S = TaskState, StepState
 _TASK_ENDS = (_T.ERROR, _T.CANCELLED, _T.RESOLVED_MANUALLY)
 _STEP_ENDS = (_S.ERROR, _S.CANCELLED, _S.RESOLVED_MANUALLY)
 _TASK_WAITS = (_T.WAITING_FOR_DEPENDENCIES, _T.WAITING_FOR_RETRY)
+_AFTER_WAITING = (_T.ENQUEUING_STEPS, _T.STEPS_IN_PROCESS, _T.EVALUATING_RESULTS, _T.BLOCKED_BY_FAILURES, *_TASK_ENDS)
 
 TASK_TABLE: Mapping[TaskState, tuple[TaskState, ...]] = {
     _T.PENDING: (_T.INITIALIZING, *_TASK_ENDS),
@@ -78,20 +78,8 @@ TASK_TABLE: Mapping[TaskState, tuple[TaskState, ...]] = {
         _T.COMPLETE,
         *_TASK_ENDS,
     ),
-    _T.WAITING_FOR_DEPENDENCIES: (
-        _T.ENQUEUING_STEPS,
-        _T.STEPS_IN_PROCESS,
-        _T.EVALUATING_RESULTS,
-        _T.BLOCKED_BY_FAILURES,
-        *_TASK_ENDS,
-    ),
-    _T.WAITING_FOR_RETRY: (
-        _T.ENQUEUING_STEPS,
-        _T.STEPS_IN_PROCESS,
-        _T.EVALUATING_RESULTS,
-        _T.BLOCKED_BY_FAILURES,
-        *_TASK_ENDS,
-    ),
+    _T.WAITING_FOR_DEPENDENCIES: _AFTER_WAITING,
+    _T.WAITING_FOR_RETRY: _AFTER_WAITING,
     _T.BLOCKED_BY_FAILURES: (_T.WAITING_FOR_RETRY, _T.EVALUATING_RESULTS, *_TASK_ENDS),
     _T.COMPLETE: (),
     _T.ERROR: (_T.PENDING,),  # for the reason BACK_FROM_ERROR only
@@ -128,14 +116,14 @@ STEP_DONE = (_S.COMPLETE, _S.RESOLVED_MANUALLY)  # what depends on it may go on
 
 
 def read_state(given: object) -> TaskState:
-    """The one state that was named. Raises InvalidInput."""
+    """Return the named state. Raises InvalidInput."""
     if not isinstance(given, str):
         raise InvalidInput(f"a task is in one state, which is named by a text, not {given!r:.80}")
     return read_states(given)[0]
 
 
 def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]:
-    """The states that were named. Raises InvalidInput for one that there is not."""
+    """Return the named states. Raises InvalidInput for an unknown one."""
     names = (given,) if isinstance(given, str) else tuple(given)
     try:
         return tuple(TaskState(name) for name in names)
@@ -144,7 +132,7 @@ def read_states(given: TaskState | str | Sequence[str]) -> tuple[TaskState, ...]
         raise InvalidInput(f"there is no task state {wrong!r:.80}; there are {', '.join(TaskState)}") from None
 
 
-# ----------------------------------------------------------------------------------------------------
+# --- records
 
 KEPT_TRANSITIONS = 32  # the latest ones, that a task has inside; older ones are records of their own
 MAX_STEPS = 1000
@@ -188,8 +176,8 @@ class OldTransition:
 class StepRecord:
     """A step of a task. `max_attempts` counts the first run too; None: as often as its task is run.
 
-    `result` and `result_types` are what it returned, as arguments of letters are kept; None where that cannot come
-    back equal: `why_lost` says why, and the step is run again then.
+    `result` and `result_types` are its result, kept like the arguments of letters; None where that cannot come back
+    equal: `why_lost` says why, and the step is run again then.
     """
 
     name: str
@@ -207,7 +195,7 @@ class StepRecord:
 
     @property
     def may_run(self) -> bool:
-        """Whether another run of it is allowed: the first always is, a further one if attempts are left."""
+        """True if another run of it is allowed: the first always is, a further one if attempts are left."""
         if self.attempts == 0:
             return True
         return self.retryable and (self.max_attempts is None or self.attempts < self.max_attempts)
@@ -215,14 +203,14 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A lifecycle task. What a letter of it would have is there too: whoever finds that it hangs can make one.
+    """A lifecycle task, with all that its letter would have: any process that finds it hanging can make one.
 
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
     moves, `transitions` are the latest. `handed_back` names the letter, and its requeue, that brought it back last.
-    `alive_at` is the last sign of life of that run, `attention` what was told of the task while it was in this state.
-    `asked` is how often its letter's work had been asked for when a run of the letter began last, see `task_letters`.
-    `notes` say why the context is not all that was given: for the metadata of a letter that nothing retries by itself.
-    `declared`: its steps were given when it was made, and whoever works on it adds no others.
+    `alive_at` is the last sign of life of that run, `attention` the warning or flag that the task got in this state.
+    `asked` counts the requests for its letter's work when a run of the letter began last, see `tasks.letters`. `notes`
+    say why the context is not all that was given: for the metadata of a letter that is not retried automatically.
+    `declared`: its steps were given when it was made, and workers add no others.
     """
 
     task_id: str
@@ -265,11 +253,11 @@ class TaskRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.state not in TERMINAL
 
     def step(self, name: str) -> StepRecord | None:
-        """The step of this name."""
+        """Return the step of this name."""
         return next((step for step in self.steps if step.name == name), None)
 
 
@@ -277,7 +265,7 @@ _draft = draft_copier(TaskRecord)
 
 
 def evolve(task: TaskRecord, **changes: Any) -> TaskRecord:
-    """The task with these values, as `replace` gives it, in a fifth of the time."""
+    """Return the task with these values, as `replace` does, in a fifth of the time."""
     draft = _draft(task)
     for name, value in changes.items():
         setattr(draft, name, value)
@@ -285,11 +273,11 @@ def evolve(task: TaskRecord, **changes: Any) -> TaskRecord:
     return cast("TaskRecord", draft)
 
 
-# --------------------------------------------------------------------------------------------------------------- making
+# --- making
 
 
 def identity_of(namespace: str, name: str, template_version: str, context: Json) -> str:
-    """What equal submissions have in common; the order of keys in the context does not matter.
+    """Return what equal submissions have in common; the order of keys in the context does not matter.
 
     >>> identity_of("eu", "pay", "1", Json.of({"a": 1, "b": 2})) == identity_of("eu", "pay", "1", Json('{"b":2,"a":1}'))
     True
@@ -299,7 +287,7 @@ def identity_of(namespace: str, name: str, template_version: str, context: Json)
 
 
 def task_id_of(identity_hash: str) -> str:
-    """The id of the task of which there is one only for this identity: so its creation is one create-if-absent."""
+    """Return the id of the only task with this identity: its creation is one create-if-absent."""
     return str(uuid5(_IDENTITIES, identity_hash))
 
 
@@ -315,7 +303,7 @@ def new_task(
     priority: int = 0,
     steps: Iterable[StepRecord] = (),
 ) -> TaskRecord:
-    """A task that was not begun. Without a `task_id`, the one of its identity.
+    """Return a new pending task. Without a `task_id`, its id is that of its identity.
 
     Raises InvalidInput for an empty name, and for steps that cannot be: see `check_steps`.
     """
@@ -369,7 +357,7 @@ def check_steps(task: str, steps: tuple[StepRecord, ...]) -> None:
 
 
 def _check_step(task: str, step: Any) -> None:
-    """Raise InvalidInput for what could not be kept as a step, or never be run."""
+    """Raise InvalidInput for a step that could not be kept, or never be run."""
     if not isinstance(step, StepRecord):
         raise InvalidInput(f"a step of task {task!r:.80} is a StepRecord, not {step!r:.80}")
     name: object = step.name
@@ -392,7 +380,7 @@ def _check_step(task: str, step: Any) -> None:
 
 
 def cycle_in(steps: Iterable[StepRecord]) -> list[str]:
-    """Steps that wait for one another, the first one again at the end; empty if there are none.
+    """Return steps that wait for one another, the first one again at the end; empty if there are none.
 
     >>> cycle_in([StepRecord("a", ("b",)), StepRecord("b", ("a",))])
     ['a', 'b', 'a']
@@ -404,14 +392,11 @@ def cycle_in(steps: Iterable[StepRecord]) -> list[str]:
     return []
 
 
-# ------------------------------------------------------------------------------------------------------------- looking
+# --- looking
 
 
 def step_readiness(task: TaskRecord, now: datetime) -> dict[str, str | None]:
-    """For each step that has not ended, why it cannot be run now; None if it can.
-
-    A step in error is never ready again.
-    """
+    """Return for each open step why it cannot be run now; None if it can. A step in error is never ready again."""
     done = {step.name for step in task.steps if step.state in STEP_DONE}
     found: dict[str, str | None] = {}
     for step in task.steps:
@@ -432,7 +417,7 @@ def step_readiness(task: TaskRecord, now: datetime) -> dict[str, str | None]:
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """How long a step waits after so many runs that failed.
+    """Return the wait of a step after so many failed runs.
 
     >>> [retry_delay(attempts).seconds for attempts in (1, 2, 5, 9)]
     [30, 60, 600, 600]
@@ -441,7 +426,7 @@ def retry_delay(attempts: int) -> timedelta:
 
 
 def old_transitions(task: TaskRecord) -> tuple[TaskRecord, tuple[OldTransition, ...]]:
-    """The task without those transitions that become records of their own, and these; most tasks keep all of theirs."""
+    """Return the task without transitions that become records of their own, and these; most tasks keep all."""
     if len(task.transitions) <= KEPT_TRANSITIONS:
         return task, ()
     old, kept = task.transitions[: -KEPT_TRANSITIONS // 2], task.transitions[-KEPT_TRANSITIONS // 2 :]
@@ -449,7 +434,7 @@ def old_transitions(task: TaskRecord) -> tuple[TaskRecord, tuple[OldTransition, 
 
 
 def as_old_transition(task: TaskRecord, each: Transition) -> OldTransition:
-    """A transition as a record of its own."""
+    """Return a transition as a record of its own."""
     return OldTransition(
         f"{task.task_id}/{each.number:06}", task.task_id, task.namespace, each.number, each.from_state, each.to_state,
         each.at, each.step, each.reason, each.metadata, each.processor,

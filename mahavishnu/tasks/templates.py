@@ -1,4 +1,4 @@
-"""Templates of lifecycle tasks: limits that tasks of one kind have. They are read live, never copied into tasks."""
+"""Templates of lifecycle tasks: limits of tasks of one kind. They are read live, never copied into tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mahavishnu.model.errors import InvalidInput
 
 
 class StalenessAction(StrEnum):
-    """What a template has done with its tasks that are stale."""
+    """A template's action for its stale tasks."""
 
     DLQ = "dlq"  #: the task is in `error`, and has a letter
     ERROR = "error"  #: it is in `error`, without a letter
@@ -33,7 +33,7 @@ class LifecycleLimits:
     auto_dlq_on_timeout: bool | None = None
 
     def warnings(self, template: str) -> list[str]:
-        """What can be so, and is most likely not meant so: limits of states that the whole task never reaches."""
+        """Return warnings of limits that the whole task never reaches, which is most likely not meant."""
         longest = self.max_duration_minutes
         return [
             f"template {template!r:.80}: {name} is {value}, but its tasks live for {longest} minutes only"
@@ -47,9 +47,9 @@ _MINUTES = _KEYS[:5]
 
 
 def read_limits(template: str, block: Any) -> LifecycleLimits:
-    """The limits of a template of which this is the `lifecycle` block; None: it has none.
+    """Return the limits in the `lifecycle` block of a template; None: it has no block.
 
-    Raises InvalidInput for an unknown key, for minutes below 1, and for an action that there is not.
+    Raises InvalidInput for an unknown key, for minutes below 1, and for an unknown action.
 
     >>> read_limits("payment", {"max_duration_minutes": 30, "staleness_action": "dlq"}).max_duration_minutes
     30
@@ -88,18 +88,14 @@ def _read_action(where: str, value: Any) -> StalenessAction:
 
 
 def read_templates(given: Any) -> dict[str, LifecycleLimits]:
-    """The limits of each template, by its name. What a template says besides `lifecycle` is its user's affair.
-
-    Raises InvalidInput.
-    """
+    """Return the limits of each template by its name; other keys of a template are ignored. Raises InvalidInput."""
     if not isinstance(given, Mapping):
         raise InvalidInput(f"templates must be a map of templates by their names, not {given!r:.80}")
-    return {str(name): read_limits(str(name), _block_of(str(name), template)) for name, template in given.items()}
-
-
-def _block_of(name: str, template: Any) -> Any:
-    if template is None:
-        return None
-    if not isinstance(template, Mapping):
-        raise InvalidInput(f"template {name!r:.80} must be a map, with a lifecycle block, not {template!r:.80}")
-    return template.get("lifecycle")
+    found: dict[str, LifecycleLimits] = {}
+    for name, template in given.items():
+        if not isinstance(template, Mapping | None):
+            raise InvalidInput(
+                f"template {str(name)!r:.80} must be a map, with a lifecycle block, not {template!r:.80}"
+            )
+        found[str(name)] = read_limits(str(name), None if template is None else template.get("lifecycle"))
+    return found

@@ -1,4 +1,7 @@
-"""Tracked runs of workflows: a task is made when one begins, and a retry goes on with the task of its letter."""
+"""Tracked runs of workflows: a task is made when one begins, and a retry goes on with the task of its letter.
+
+A tracked run gives signs of life, which tell a long run from one whose process died.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,6 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
-from mahavishnu.tasks.rules import sign
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
@@ -32,19 +34,16 @@ from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.capture.calls import Calls
-    from mahavishnu.tasks.run import TaskRun
     from mahavishnu.tasks.service import Lifecycle
 
 
-# ----------------------------------------------------------------------------------------------------
-# Signs of life of tracked runs that last longer: without them nobody can tell a long run from one whose process died.
-
 log = logging.getLogger(__name__)
 _AT_ONCE = 500  # records of one write
+T = TypeVar("T")
 
 
 class RunSigns:
-    """The tracked runs of this process that are under way, and what writes that they live: all of them at once."""
+    """The tracked runs of this process that are under way, whose signs of life are written together."""
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
@@ -53,16 +52,16 @@ class RunSigns:
         self._renewing: asyncio.Task[None] | None = None
 
     def begin(self, run: TaskRun) -> None:
-        """This run is under way, from now on until it has ended."""
+        """Begin to give signs for this run."""
         self._runs[id(run)] = run
         self.keep()
 
     def end(self, run: TaskRun) -> None:
-        """This run has ended."""
+        """End the signs of this run."""
         self._runs.pop(id(run), None)
 
     def keep(self) -> None:
-        """See to it that signs are written: by a timer of this event loop, if the one that had it has ended."""
+        """Keep a timer for the signs: on this event loop, if the one that had it has ended."""
         loop = self._timer_loop
         if self._runs and (loop is None or not loop.is_running()):
             self._set_timer()
@@ -87,7 +86,7 @@ class RunSigns:
             log.exception("signs of life of tracked runs could not be written")
 
     async def renew(self) -> None:
-        """Write that the runs live of which nothing was written for a while."""
+        """Write signs of life for runs that have written nothing for a while."""
         now = self._context.clock.now()
         known = [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
         silent = [run for run in known if not run.lost and is_silent_for(run.task, now, SIGN)]
@@ -102,41 +101,41 @@ class RunSigns:
 
     async def _write(self, runs: list[TaskRun]) -> None:
         now = self._context.clock.now()
-        signed = [sign(run.task, now=now) for run in runs]
+        signed = [task_moves.sign(run.task, now=now) for run in runs]
         for run, result in zip(runs, await self._lifecycle.tasks.write(signed) if signed else (), strict=True):
             if isinstance(result, TaskRecord):
                 run.task = result
             elif result is None:  # somebody else has written it meanwhile
                 try:
-                    again = partial(sign, now=now, run=run.token)
+                    again = partial(task_moves.sign, now=now, run=run.token)
                     run.task = await self._lifecycle.change(run.task.task_id, again)
                 except MahavishnuError as problem:  # its next report finds out
                     log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
                     self.end(run)
 
 
-# ----------------------------------------------------------------------------------------------------
-
-
 class Tracking:
-    """Begins runs that are tracked."""
+    """Begins tracked runs."""
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
         self.signs = RunSigns(context, lifecycle)
 
     async def begin(self, request: LetterRequest) -> TaskRun | None:
-        """A run begins, of which a letter would have this. Inside of a retry of it, its task goes on: see `resume`."""
+        """Begin a run of work that a letter would have so. Inside a retry of it, its task goes on: see `resume`."""
         attempt = live_attempt()
         if attempt is not None:  # of this very workflow: any other one does not see it, see `run_as`
             return await self.resume(attempt.letter)
-        return await self._begin(request)
+        now = self._context.clock.now()
+        task = self._task_of(request, new_entry_id(now))
+        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
+        return await self._start(task, request)
 
     async def resume(self, letter: DeadLetter) -> TaskRun | None:
-        """The letter's task goes on, by whoever runs the letter; None if the work is done: only the letter is open yet.
+        """Continue the letter's task in this process; None if the work is done and only the letter is still open.
 
-        If the work failed in another task, too, which no run of its own one has done since, that other one goes on. It
-        begins anew where no task is left, or none is for all of its repos. Raises StoreError: nothing is run twice by
+        If the work failed in another task, too, and no run of that one has succeeded since, that other one goes on. It
+        begins anew where no task is left, or none covers all of its repos. Raises StoreError: nothing is run twice by
         mistake.
         """
         return await self._context.session.run_in_home_loop(partial(self._resume, letter))
@@ -161,7 +160,7 @@ class Tracking:
         return run
 
     async def _find_tasks(self, letter: DeadLetter) -> list[TaskRecord]:
-        """Those that are there of the tasks with which a run of the letter may go on, in the order of choice."""
+        """Return the existing tasks that a run of the letter may continue, in the order of choice."""
         found: list[TaskRecord] = []
         for task in await self._lifecycle.tasks.get([*tasks_of(letter), new_task_id(letter)]):
             if isinstance(task, StoreError):
@@ -169,12 +168,6 @@ class Tracking:
             if task is not None and self._context.namespace in (task.namespace, ALL_NAMESPACES):
                 found.append(task)
         return found
-
-    async def _begin(self, request: LetterRequest) -> TaskRun:
-        now = self._context.clock.now()
-        task = self._task_of(request, new_entry_id(now))
-        task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
-        return await self._start(task, request)
 
     async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
         run = TaskRun(self._lifecycle, self._context, task, request)
@@ -221,12 +214,6 @@ class Tracking:
         )
 
 
-# ----------------------------------------------------------------------------------------------------
-# Calls of functions that are tracked: like other calls, and each is a lifecycle task while it runs.
-
-T = TypeVar("T")
-
-
 class TrackedCall(Call):
     """A call that is tracked: a letter of it has its task."""
 
@@ -245,13 +232,13 @@ class TrackedCall(Call):
 
 
 class TrackedCalls:
-    """The calls of one function that is tracked."""
+    """The tracked calls of one function: like other calls, and each is a lifecycle task while it runs."""
 
     def __init__(self, calls: Calls, workflow: FunctionWorkflow, lifecycle: Callable[[], Lifecycle | None]) -> None:
         self._calls, self._workflow, self._lifecycle = calls, workflow, lifecycle
 
     def guard(self) -> Callable[..., Any]:
-        """A function that does the same."""
+        """Return a function that makes tracked calls."""
         if is_async(self._workflow.function):
 
             @functools.wraps(self._workflow.function)
@@ -315,7 +302,7 @@ class TrackedCalls:
         return current_sync_loop().run(work(), name=f"the tracking of {self._workflow.name!r}")
 
     def _end(self, run: TaskRun, error: BaseException) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """What is written of a run that raised; None where nothing is: it is given back, or the process ends."""
+        """Return the write that ends a run that raised; None if it is given back, or the process ends."""
         if not is_interruption(error) or self._workflow.options.on_cancel == "capture":
             return partial(run.fail, error)
         return run.cancel if isinstance(error, asyncio.CancelledError) and live_attempt() is None else None

@@ -1,4 +1,4 @@
-"""Workers: the processor, attempts, leases, remote claims, and the registry of live workers."""
+"""Workers: running letters, claiming them under leases, and the registry of live workers."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class AttemptRunner:
         self._restore_task = context.restore_task or restorer_of(callback, context.value_kinds)
 
     async def run(self, leased: LeasedLetter) -> None:
-        """Run the letter unless the guard keeps it from that."""
+        """Run the letter, or give it back if the guard refuses it."""
         if await self._guard(leased):
             await self.execute(leased)
 
@@ -110,24 +110,21 @@ class AttemptRunner:
     # --- guard
 
     async def _guard(self, leased: LeasedLetter) -> bool:
-        """Whether the letter may run now. If not it is given back, and the attempt is refunded."""
+        """Return whether the letter may run now. If not, give it back and refund the attempt."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        return (
-            await self._still_leased(leased, now)
-            and await self._circuit_closed(leased, monotonic)
-            and await self._dependencies_done(leased)
-        )
+        is_free = await self._is_leased(leased, now) and await self._is_circuit_closed(leased, monotonic)
+        return is_free and await self._are_dependencies_done(leased)
 
-    async def _still_leased(self, leased: LeasedLetter, now: datetime) -> bool:
-        """Whether the lease lasts. One that ended, say in a suspended process, is renewed if nobody took the letter."""
+    async def _is_leased(self, leased: LeasedLetter, now: datetime) -> bool:
+        """Return whether the lease lasts; renew one that ended, say in a suspended process, if the letter is free."""
         due_at = leased.letter.due_at
         if due_at is None or due_at > now or await self._leases.renew(leased):
             return True
         log.warning("letter %r is not run: its lease had ended before the run could start", leased.key)
         return False
 
-    async def _circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
-        """Whether the target may be called. Of a half-open circuit this letter becomes the probe, if there is none."""
+    async def _is_circuit_closed(self, leased: LeasedLetter, now: float) -> bool:
+        """Return whether the target may be called. This letter may become the probe of a half-open circuit."""
         wait = self._breakers.acquire(leased.circuit, now, leased.token)
         if wait is None:
             return True
@@ -138,8 +135,8 @@ class AttemptRunner:
             await self._leases.give_back(leased, _PROBE_SECONDS, circuit="open")
         return False
 
-    async def _dependencies_done(self, leased: LeasedLetter) -> bool:
-        """Whether the letters that this one waits for have succeeded."""
+    async def _are_dependencies_done(self, leased: LeasedLetter) -> bool:
+        """Return whether the letters that this one waits for have succeeded."""
         if not leased.letter.depends_on:
             return True
         blocked = None
@@ -158,7 +155,7 @@ class AttemptRunner:
         return not blocked
 
     async def _put_off(self, leased: LeasedLetter, seconds: float, **why: Any) -> None:
-        """Give the letter back, and look at it again then: nothing else may bring us to it before the next interval."""
+        """Give the letter back, and wake the processor for it then: nothing else may before the next interval."""
         await self._leases.give_back(leased, seconds, **why)
         self._wake(self._clock.now() + timedelta(seconds=seconds))
 
@@ -175,7 +172,7 @@ class AttemptRunner:
         return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
 
     async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
-        """Call the workflow with a time limit, and note what it answers or raises, `CancelledError` included.
+        """Call the workflow with a time limit, and note its result or error, `CancelledError` included.
 
         A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
         nothing can interrupt a thread.
@@ -213,7 +210,7 @@ class AttemptRunner:
         return RunningAttempt(leased, letter, result, error, ended - started, ended, ended_at, failed_repos=left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
-        """What kind of failure it was, who met it, and how long the run took."""
+        """Classify the failure, and note its worker and the duration of the run."""
         letter, error, ended_at = attempt.letter, attempt.error, attempt.ended_at
         assert error is not None
         assert ended_at is not None
@@ -231,7 +228,7 @@ class AttemptRunner:
     # --- settle, announce
 
     async def _settle(self, attempt: RunningAttempt) -> RunningAttempt:
-        """Tell the breaker how it went, write the outcome under the lease, and look again when the letter is due."""
+        """Tell the breaker how the run went, write the outcome under the lease, and wake up when the letter is due."""
         if attempt.unfit is not None:
             await self._hand_back(attempt.leased, attempt.unfit)
             return attempt
@@ -244,7 +241,7 @@ class AttemptRunner:
         return replace(attempt, settled=settled)
 
     async def _hand_back(self, leased: LeasedLetter, problem: CannotRestore) -> None:
-        """Give back a letter of which nothing was run: a worker with another version of its workflow may fit.
+        """Give back a letter that was not run: a worker with another version of its workflow may fit.
 
         This process remembers it first, so that it does not take it again and again.
         """
@@ -264,15 +261,10 @@ class AttemptRunner:
             self._breakers.record_failure(circuit, attempt.assessment.verdict.category, now, attempt.leased.token)
 
     def _with_outcome(self, attempt: RunningAttempt, current: DeadLetter) -> DeadLetter:
-        return apply_outcome(
-            current,
-            attempt.leased.token,
-            self._clock.now(),
-            attempt.assessment,
-            attempt.failed_repos if self._context.limits.only_failed_repos else None,
-            self._context.backoffs,
-            policy_for=self._context.letter_factory.policy_for,
-        )
+        context, token, now = self._context, attempt.leased.token, self._clock.now()
+        left = attempt.failed_repos if context.limits.only_failed_repos else None
+        policy_for = context.letter_factory.policy_for
+        return apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
         """Announce the outcome that was written."""
@@ -299,19 +291,15 @@ def apply_outcome(
     *,
     policy_for: Callable[[Verdict], str | None] = lambda verdict: verdict.policy,
 ) -> DeadLetter:
-    """The letter after a run that failed as the `assessment` says, or that succeeded if there is none.
+    """Return the letter after a run that failed with this `assessment`, or that succeeded without one.
 
     Raises LostLease if the run no longer owns the letter.
     """
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
     failure, verdict = assessment.failure, assessment.verdict
-    why = LatestVerdict(
-        RecordedVerdict(verdict.reason or None, verdict.author or None),
-        verdict.tags,
-        assessment.fingerprint,
-        policy_for(verdict),
-    )
+    said = RecordedVerdict(verdict.reason or None, verdict.author or None)
+    why = LatestVerdict(said, verdict.tags, assessment.fingerprint, policy_for(verdict))
     if assessment.hopeless:
         return lifecycle.exhaust(letter, token=token, failure=failure, now=now, left=failed_repos, verdict=why)
     return lifecycle.fail(

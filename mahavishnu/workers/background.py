@@ -1,4 +1,7 @@
-"""What runs beside the processor: periodic tasks, and the registry of live workers that share the letters."""
+"""Background work beside the processor: periodic tasks, and the registry of live workers that share the letters.
+
+A watch over the list of workers decides which of them live, so that no clock of another machine decides alone.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,18 @@ from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
 
-# ----------------------------------------------------------------------------------------------------
-# Whether a worker lives, whatever the clocks of the machines say.
+log = logging.getLogger(__name__)
+_MOST_WORKERS = 10_000
+_LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORKERS)
+HEARTBEAT_SECONDS = 5.0
+_FORGOTTEN = timedelta(days=1)
+_REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSighting:
-    """A sign of life: since when it was seen, on the monotonic clock of who looks, and when its former one was last."""
+    """A sign of life: when it was first and last seen here, by the monotonic clock, and its predecessor was last."""
 
     seen_at: datetime
     version: Version | None
@@ -37,7 +45,7 @@ class WorkerSighting:
 
 
 def next_sighting(worker: Worker, former: WorkerSighting | None, monotonic: float) -> WorkerSighting:
-    """What is known after one more look, in which the worker stood on the list like this."""
+    """Return the sighting after one more look at the list, with the worker like this."""
     if former is None:
         return WorkerSighting(worker.seen_at, worker.version, monotonic, monotonic)
     if (former.seen_at, former.version) == (worker.seen_at, worker.version):
@@ -48,11 +56,11 @@ def next_sighting(worker: Worker, former: WorkerSighting | None, monotonic: floa
 def is_alive(
     worker: Worker, sighting: WorkerSighting, now: datetime, monotonic: float, *, mark: str, skew: timedelta
 ) -> bool | None:
-    """Whether the worker lives; None where that cannot be told. `mark` is that of this machine's clock.
+    """Return whether the worker lives; None where that is unknown. `mark` is that of this machine's clock.
 
-    On one clock its last sign of life says it. On another one, a sign that was seen to come is one, and one that was
-    seen to stay away is its end. Of a sign that was seen once, the age may be wrong by `skew`; one that lies further in
-    the future says nothing.
+    On one clock the last sign of life decides. On another clock, a new sign proves life, and a sign that stays away for
+    too long proves the end. The age of a sign that was seen once may be wrong by `skew`; one that lies further in the
+    future proves nothing.
     """
     if worker.ended:
         return False
@@ -68,15 +76,8 @@ def is_alive(
     return True if age >= -skew else None
 
 
-# ----------------------------------------------------------------------------------------------------
-# Watches the list of workers, so that no clock of another machine decides alone who lives.
-
-_MOST_WORKERS = 10_000
-_LATEST_FIRST = Query(sort=(Sort("seen_at", descending=True),), limit=_MOST_WORKERS)
-
-
 class WorkerWatch:
-    """Remembers since when each worker's last sign of life stands on the list, as this process saw it."""
+    """Remembers since when this process has seen each worker's last sign of life on the list."""
 
     @classmethod
     def for_context(cls, context: QueueContext) -> WorkerWatch:
@@ -84,16 +85,16 @@ class WorkerWatch:
         return cls(context.store.collection(WORKERS), context.clock)
 
     def __init__(self, workers: Collection[Worker], clock: Clock) -> None:
-        """`workers` are those of all namespaces."""
+        """Watch `workers`, which are those of all namespaces."""
         self._workers, self._clock = workers, clock
         self._sightings: dict[str, WorkerSighting] = {}
         self._listed: Sequence[Worker] = ()
         self._looked_at: float | None = None
 
     async def look(self, at_most_old: float = 0.0) -> Sequence[Worker] | None:
-        """All that stand on the list, whether or not they live; None while the whole list cannot be read.
+        """Return all workers on the list, alive or not; None while the whole list cannot be read.
 
-        What was read less than `at_most_old` seconds ago is not read again. Raises StoreError.
+        A list that was read less than `at_most_old` seconds ago is not read again. Raises StoreError.
         """
         now = self._clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < at_most_old:
@@ -114,30 +115,21 @@ class WorkerWatch:
         return page.items
 
     def is_alive(self, worker: Worker, skew: timedelta) -> bool | None:
-        """Whether this worker of the list lives; None where that cannot be told."""
+        """Return whether this worker of the list lives; None where that is unknown."""
         now = self._clock.monotonic()
         sighting = self._sightings.get(worker.key) or next_sighting(worker, None, now)
         return is_alive(worker, sighting, self._clock.now(), now, mark=new_entry_id.mark, skew=skew)
 
     def _forget(self) -> None:
-        """Begin anew: who could not read the list does not know whether others could sign it."""
+        """Begin anew: others may not have been able to sign a list that could not be read here."""
         self._sightings, self._listed, self._looked_at = {}, (), None
-
-
-# ----------------------------------------------------------------------------------------------------
-
-log = logging.getLogger(__name__)
-HEARTBEAT_SECONDS = 5.0
-_FORGOTTEN = timedelta(days=1)
-_REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
-_TRIES = 5
 
 
 class WorkerRegistry:
     """Signs the list of live workers, and knows which letters this one looks after.
 
-    `adapters` gives those that it runs now, or None if its callback takes whatever comes. Being wrong costs conflicts,
-    never correctness: every claim is a compare-and-set.
+    `adapters` returns its current adapters, or None if its callback takes any letter. Errors cost conflicts, never
+    correctness: every claim is a compare-and-set.
     """
 
     def __init__(
@@ -169,7 +161,7 @@ class WorkerRegistry:
 
     @property
     def me(self) -> Worker:
-        """What this worker signs, now."""
+        """The record that this worker signs, now."""
         adapters = self._adapters()
         return Worker(
             self._name,
@@ -185,11 +177,11 @@ class WorkerRegistry:
         )
 
     def shares(self) -> list[Share]:
-        """The letters that this worker looks after."""
+        """Return the letters that this worker looks after."""
         return shares_of(self.me, self.known)
 
     async def heartbeat(self) -> None:
-        """Record that this worker lives, and read who else does. If the store is away the list stays as it was."""
+        """Record that this worker lives, and read the others. If the store is away the list stays as it was."""
         try:
             await self._sign(self.me)
             self.known = await self.read_live()
@@ -201,7 +193,7 @@ class WorkerRegistry:
             log.debug("the list of workers is out of reach: %s", problem)
 
     async def sign_end(self) -> None:
-        """Record that a process ran what was due, once, and how long ago the one before it did. Raises StoreError.
+        """Record that a process ran all due letters, once, and the time since the one before it. Raises StoreError.
 
         All such runs of one machine, for the same letters, are one line of the list.
         """
@@ -215,7 +207,7 @@ class WorkerRegistry:
         await self._sign(replace(me, name=name, ended=True, every=every))
 
     async def _remove_gone(self) -> None:
-        """Remove those of all namespaces that gave their last sign of life long ago: a living one signs again."""
+        """Remove workers of all namespaces whose last sign of life is long ago: a living one signs again."""
         limit = self._clock.now() - _FORGOTTEN
         listed = await self._watch.look(HEARTBEAT_SECONDS)
         gone = [each for each in listed or () if each.seen_at < limit and self._is_alive(each) is False]
@@ -230,11 +222,11 @@ class WorkerRegistry:
         await write_one(self._workers, replace(worker, version=current.version if current else None))
 
     async def others(self) -> list[str]:
-        """The other workers that live now. Raises StoreError."""
+        """Return the names of the other live workers. Raises StoreError."""
         return [worker.name for worker in await self.read_live() if worker.name != self._name]
 
     async def read_live(self) -> Sequence[Worker]:
-        """The workers of this namespace that live now, as far as that can be told, without remote ones.
+        """Return the workers of this namespace that live now, as far as is known, without remote ones.
 
         Raises StoreError.
         """
@@ -256,14 +248,14 @@ class WorkerRegistry:
 
 
 class RemoteWorkers:
-    """Signs the list for those who claim letters from elsewhere, whenever they do, but not more often than a worker."""
+    """Signs the list for workers that claim letters from elsewhere, at most as often as a worker does."""
 
     def __init__(self, workers: Collection[Worker], clock: Clock) -> None:
         self._workers, self._clock = workers, clock
         self._signed: dict[str, float] = {}
 
     async def note(self, name: str, namespace: str, queue: str | None, adapters: Iterable[str] | None) -> None:
-        """Record that this one lives, and what it asks for. If the store is away the list stays as it was."""
+        """Record that this worker lives, and which letters it claims. If the store is away the list stays as it was."""
         now = self._clock.monotonic()
         if now - self._signed.get(name, -HEARTBEAT_SECONDS) < HEARTBEAT_SECONDS:
             return

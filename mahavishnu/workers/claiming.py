@@ -7,8 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext
@@ -33,12 +32,10 @@ _OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may l
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What came of one claim of several letters."""
+    """The result of one claim of several letters."""
 
     leased: Sequence[LeasedLetter] = ()
-    recovered: Sequence[
-        DeadLetter
-    ] = ()  # their leases had run out too often: they were not taken, but settled as failed
+    recovered: Sequence[DeadLetter] = ()  # settled as failed, not taken: their leases had run out too often
     lost: int = 0  # letters that somebody else has taken or changed
 
     @property
@@ -88,7 +85,9 @@ class Claimer:
                 started.add(key)
                 if result.lease is None:
                     recovered.append(result)
-                    self._announce_recovery(result)
+                    self._context.announce(EventName.RECOVERED, result)
+                    if result.status is DeadLetterStatus.EXHAUSTED:
+                        self._context.announce(EventName.EXHAUSTED, result)
                 else:
                     leased.append(self._leases.add(result, claim.token, key, claim.circuit))
             elif result is None:
@@ -102,7 +101,7 @@ class Claimer:
         return ClaimResult(leased, recovered, lost)
 
     def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
-        """Letters as they are once claimed, by key."""
+        """Return letters as they are once claimed, by key."""
         context, limits = self._context, self._context.limits
         owner, backoffs = context.owner, context.backoffs
         claims: dict[str, _Claim] = {}
@@ -124,7 +123,7 @@ class Claimer:
         return claims
 
     def _is_safe(self, claim: DeadLetter, claims: dict[str, _Claim]) -> bool:
-        """Whether a letter whose last owner died may be taken now.
+        """Return whether a letter whose last owner died may be taken now.
 
         It may have killed its owner, or only have been waiting there. So it is not claimed before it can run, and at
         its last chance it runs with no other like it: only the one that kills is counted as failed.
@@ -135,11 +134,6 @@ class Claimer:
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self._context.limits.concurrency
-
-    def _announce_recovery(self, letter: DeadLetter) -> None:
-        self._context.announce(EventName.RECOVERED, letter)
-        if letter.status is DeadLetterStatus.EXHAUSTED:
-            self._context.announce(EventName.EXHAUSTED, letter)
 
 
 class DueLetters:
@@ -162,7 +156,7 @@ class DueLetters:
 
     @property
     def has_more(self) -> bool:
-        """Whether the last look at the queue found more than was handed out since."""
+        """True if the last look at the queue found more than was handed out since."""
         return bool(self._found) or not self._was_all
 
     async def fetch(self, now: datetime) -> None:
@@ -171,7 +165,7 @@ class DueLetters:
             self._found.extend(await self._due(now))
 
     async def fetch_further(self) -> bool:
-        """Go on with the last look, because nothing that it found can be claimed now. False if it was at its end.
+        """Go on with the last look, because nothing that it found can be claimed now. False at its end.
 
         Raises StoreError.
         """
@@ -182,7 +176,7 @@ class DueLetters:
         return bool(self._found)
 
     def pop(self) -> DeadLetter | None:
-        """One of those that were found; None when they are used up."""
+        """Return one of the letters that were found; None when they are used up."""
         return self._found.popleft() if self._found else None
 
     def expect_more(self) -> None:
@@ -206,7 +200,7 @@ class DueLetters:
             mine = share.partitions[0] if len(share.partitions) > 1 else None
             found += await self._find(self._look(share, now, sort, _AT_ONCE, mine))
         if len(shares) > 1:
-            found.sort(key=partial(_urgency, sort))
+            found.sort(key=lambda letter: (-letter.priority if len(sort) > 1 else 0, letter.due_at))
         others = [(share, partitions) for share in shares for partitions in share.partitions[1:]]
         if not others:
             return found
@@ -247,8 +241,3 @@ class _Look(NamedTuple):
     share: Share
     query: Query
     after: Cursor | None = None
-
-
-def _urgency(sort: tuple[Sort, ...], letter: DeadLetter) -> tuple[Any, ...]:
-    """The place of a letter among others that are due."""
-    return (-letter.priority if len(sort) > 1 else 0, letter.due_at)

@@ -43,50 +43,12 @@ from mahavishnu.workers.processing import Processing
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import run_by
 
-# ----------------------------------------------------------------------------------------------------
-# What one call that claims letters for remote workers remembers between its writes.
-
-
-class ClaimBatch:
-    """Which circuits are being probed, whether a suspect was handed out, and whether others want the same letters."""
-
-    def __init__(self) -> None:
-        self._probes: set[str] = set()
-        self._suspect = False
-        self.lost = False  # whether somebody else got a letter first
-        self._random = random.Random()
-
-    def may_go(self, circuit: str, position: CircuitState) -> bool:
-        """Whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
-        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
-            self._probes.add(circuit)
-            return True
-        return position is CircuitState.CLOSED
-
-    def is_safe(self, claim: DeadLetter) -> bool:
-        """Letters that may kill their worker are handed out one at a time, at their last chance (ADR 0010)."""
-        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
-        safe = not (last_chance and self._suspect)
-        self._suspect |= last_chance
-        return safe
-
-    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
-        """Where others want the same letters, go on with any of those that are as urgent."""
-        lost, self.lost = self.lost, False
-        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
-            return
-        self._random.shuffle(waiting)
-        waiting.sort(key=lambda letter: -letter.priority)
-
-
-# ----------------------------------------------------------------------------------------------------
-
+log = logging.getLogger(__name__)
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
 OUTCOMES = ("succeeded", "failed", "released")
 _FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
 _MOST_OWNER = 200
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +65,7 @@ class Claim:
 class Claims:
     """Letters for workers that run them elsewhere and settle them by token.
 
-    What they do goes through the same moves, guards and classifier as what this process's own processor does.
+    They go through the same moves, guards and classifier as letters of this process's own processor.
     """
 
     @classmethod
@@ -113,7 +75,7 @@ class Claims:
         return cls(queue.context, queue.service(Processing).wake if at_home else lambda due: None)
 
     def __init__(self, context: QueueContext, wake: Callable[[datetime], object]) -> None:
-        """`wake` is called with the date of a retry that somebody else may run."""
+        """Call `wake` with the date of a retry that another worker may run."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._wake = wake
         self._signs = RemoteWorkers(context.store.collection(WORKERS), context.clock)
@@ -132,11 +94,11 @@ class Claims:
     ) -> list[Claim]:
         """Take due letters for `owner`: at most `limit` (1 to 500), or none if nothing is due.
 
-        With `adapters`, letters that one of these runs; without, those of all adapters, and of none.
+        With `adapters`, only letters of these; without, those of all adapters, and of none.
 
-        The most urgent come first; every fourth time those that have been due for longest, so that none waits for ever.
-        Each is nobody else's for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). What waits for
-        other letters, or whose adapter's circuit is open, is passed over. Raises InvalidInput and StoreError.
+        The most urgent come first; every fourth time the longest due, so that none waits for ever. No other worker gets
+        them for `lease_seconds` (1 to 86400; `dlq_claim_lease_seconds` unless given). Letters that wait for others, or
+        whose adapter's circuit is open, are passed over. Raises InvalidInput and StoreError.
         """
         if not isinstance(owner, str) or not 0 < len(owner) <= _MOST_OWNER:
             raise InvalidInput(f"a worker is named by a text of 1 to {_MOST_OWNER} characters, not {owner!r:.80}")
@@ -147,13 +109,8 @@ class Claims:
         await self._context.require("claim", where=namespace)
         await self._signs.note(owner, namespace or self._context.namespace, queue, names)
         self._lookups += 1
-        found = letter_query(
-            due=self._clock.now(),
-            queue=queue,
-            namespace=namespace,
-            sort=claim_order(self._lookups),
-            limit=max(limit, _FEWEST_FOUND),
-        )
+        order, most = claim_order(self._lookups), max(limit, _FEWEST_FOUND)
+        found = letter_query(due=self._clock.now(), queue=queue, namespace=namespace, sort=order, limit=most)
         runnable = () if names is None else run_by(names)
         query = Query((*found.where, *runnable, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
@@ -193,7 +150,7 @@ class Claims:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> datetime:
-        """The run goes on: have its lease end `lease_seconds` from now. Returns when that is.
+        """Extend the lease of a run to `lease_seconds` from now, and return its end.
 
         Raises LostLease if the letter is not this claim's any more (then stop the run), NoSuchLetter, InvalidInput and
         StoreError.
@@ -230,12 +187,12 @@ class Claims:
         namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> DeadLetter:
-        """Say how the run went: `succeeded`, `failed` with its `error`, or `released`, unrun and with nothing used up.
+        """Report the outcome of a run: `succeeded`, `failed` with its `error`, or `released`, unrun at no cost.
 
         A failure is classified as any other, unless its `category` is given. `retry_in` (seconds or timedelta) is the
-        least wait before the next run, 7 days of a longer one. Saying it again with the same token changes nothing and
-        answers the letter. Raises LostLease if the letter is not this claim's any more: the outcome does not count,
-        and nothing is changed. Raises NoSuchLetter, InvalidInput and StoreError.
+        least wait before the next run, at most 7 days. A repeated report with the same token changes nothing and
+        returns the letter. Raises LostLease if the letter is not this claim's any more: the outcome does not count, and
+        nothing is changed. Raises NoSuchLetter, InvalidInput and StoreError.
         """
         wait = _require_settlement(outcome, error, error_type, category, retry_in)
         key = self._context.key(task_id, namespace, queue)
@@ -263,14 +220,8 @@ class Claims:
                 due = now + wait if wait is not None else None
                 moved = lifecycle.release(current, token=token, now=now, due_at=due)
             else:
-                moved = apply_outcome(
-                    current,
-                    token,
-                    now,
-                    assessment,
-                    backoffs=self._context.backoffs,
-                    policy_for=self._context.letter_factory.policy_for,
-                )
+                backoffs, policy_for = self._context.backoffs, self._context.letter_factory.policy_for
+                moved = apply_outcome(current, token, now, assessment, backoffs=backoffs, policy_for=policy_for)
             return evolve(moved, settled=mark)
 
         try:
@@ -286,13 +237,13 @@ class Claims:
         return settled.after
 
     async def _require_whole_view(self, task_id: str) -> None:
-        """Raise StoreUnavailable if a letter that was kept in an outage may hide the one that was claimed."""
+        """Raise StoreUnavailable if a letter that was kept in an outage may hide the claimed one."""
         page = await self._letters.find(Query((Is("task_id", (task_id,)),), limit=1))
         if page.degraded:
             raise StoreUnavailable(f"whose {task_id!r} is cannot be told now: {page.degraded}")
 
     def _one_at_a_time(self) -> asyncio.Lock:
-        """A lock for those who claim in this process: at the same time they would want the same letters."""
+        """Return a lock for claims of this process: at the same time they would want the same letters."""
         loop = asyncio.get_running_loop()
         if self._claiming is None or self._claiming[0] is not loop:
             self._claiming = loop, asyncio.Lock()
@@ -300,33 +251,29 @@ class Claims:
 
     def _lease(self, seconds: float | None) -> timedelta:
         given = self._context.limits.lease_seconds if seconds is None else seconds
-        if not _is_number(given) or not 1 <= given <= LONGEST_LEASE:
+        is_number = isinstance(given, int | float) and not isinstance(given, bool)
+        if not is_number or not 1 <= given <= LONGEST_LEASE:
             raise InvalidInput(f"lease_seconds must be a number from 1 to {LONGEST_LEASE:g}, not {seconds!r:.80}")
         return timedelta(seconds=given)
 
     def _closed_circuits(self) -> Sequence[Condition]:
-        """A filter that leaves out letters of adapters whose circuit is open: there may be many."""
+        """Return a filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
-        broken = tuple(
-            name
-            for name in self._context.breakers.report(now)
-            if self._context.breakers.state(name, now) is CircuitState.OPEN
-        )
-        if not broken:
-            return ()
-        return (Not(adapter_is(broken)),)
+        breakers = self._context.breakers
+        broken = tuple(name for name in breakers.report(now) if breakers.state(name, now) is CircuitState.OPEN)
+        return (Not(adapter_is(broken)),) if broken else ()
 
     async def _claim_some(
         self, wanted: Sequence[DeadLetter], owner: str, lease: timedelta, batch: ClaimBatch
     ) -> list[Claim]:
-        """Take those of the letters that can be taken, in one write."""
+        """Claim as many of the letters as possible, in one write."""
         chosen: list[tuple[DeadLetter, str]] = []
         for letter in wanted:
             now, token = self._clock.now(), new_token()
             try:
-                if self._context.may_be_run(letter, now) or not batch.may_go(
-                    circuit_name(letter.adapter), self._position(letter)
-                ):
+                circuit = circuit_name(letter.adapter)
+                position = self._context.breakers.state(circuit, self._clock.monotonic())
+                if self._context.may_be_run(letter, now) or not batch.may_go(circuit, position):
                     continue
                 if await blocked_by(self._letters, letter):
                     continue
@@ -373,9 +320,6 @@ class Claims:
     def _decrypt(self, letter: DeadLetter) -> DeadLetter:
         return self._context.letter_factory.encryption.decrypt_letter(letter)
 
-    def _position(self, letter: DeadLetter) -> CircuitState:
-        return self._context.breakers.state(circuit_name(letter.adapter), self._clock.monotonic())
-
     def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
         """Tell the breaker and the listeners how the run went."""
         circuit = circuit_name(letter.adapter)
@@ -393,8 +337,40 @@ class Claims:
             self._wake(letter.next_retry_at)
 
 
+class ClaimBatch:
+    """The memory of one claim between its writes: probed circuits, a suspect letter, and lost races."""
+
+    def __init__(self) -> None:
+        self._probes: set[str] = set()
+        self._suspect = False
+        self.lost = False  # whether somebody else got a letter first
+        self._random = random.Random()
+
+    def may_go(self, circuit: str, position: CircuitState) -> bool:
+        """Return whether the adapter's circuit lets it through: of a half-open one a single letter probes."""
+        if position is CircuitState.HALF_OPEN and circuit not in self._probes:
+            self._probes.add(circuit)
+            return True
+        return position is CircuitState.CLOSED
+
+    def is_safe(self, claim: DeadLetter) -> bool:
+        """Return whether a claim is safe: letters that may kill their worker go out one at a time (ADR 0010)."""
+        last_chance = claim.recoveries >= MAX_RECOVERIES - 1
+        safe = not (last_chance and self._suspect)
+        self._suspect |= last_chance
+        return safe
+
+    def spread(self, waiting: list[DeadLetter], order: Sequence[Sort]) -> None:
+        """Shuffle equally urgent letters if others want the same ones."""
+        lost, self.lost = self.lost, False
+        if not lost or order != SOONEST_FIRST:  # the longest due are taken one after the other
+            return
+        self._random.shuffle(waiting)
+        waiting.sort(key=lambda letter: -letter.priority)
+
+
 def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLetter:
-    """The claim, or the letter given back to wait for an edit if a value of its task was lost."""
+    """Return the claim, or the letter given back to wait for an edit if a value of its task was lost."""
     if claim.lease is None or (lost := find_lost(claim.payload_types.value)) is None:
         return claim
     return lifecycle.release(claim, token=token, now=now, unfit=str(lost), needs_edit=True)
@@ -403,7 +379,7 @@ def _keep_from_running(claim: DeadLetter, token: str, now: datetime) -> DeadLett
 def _require_settlement(
     outcome: object, error: object, error_type: object, category: object, retry_in: Any
 ) -> timedelta | None:
-    """The wait that was asked for. Raises InvalidInput for what nobody can mean."""
+    """Return the requested wait. Raises InvalidInput for a report that makes no sense."""
     if outcome not in OUTCOMES:
         raise InvalidInput(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.80}")
     if outcome == "failed" and (not isinstance(error, BaseException | str) or not error):
@@ -420,14 +396,10 @@ def _require_settlement(
 
 
 def _adapter_names(given: object) -> frozenset[str] | None:
-    """The adapters that were asked for; None for all. Raises InvalidInput for what names none."""
+    """Return the requested adapters; None for all. Raises InvalidInput for anything but names."""
     if given is None:
         return None
     names = list(given) if isinstance(given, Collection) and not isinstance(given, str) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(f"adapters is a list of names, or left out for letters of all adapters, not {given!r:.80}")
     return frozenset(names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""`mahavishnu worker list`: who works on letters now."""
+"""`mahavishnu worker list`: the live workers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def list_workers(api: Connection, json: AsJson = False) -> Any:
 
 
 def _state(worker: Mapping[str, Any]) -> str:
-    """Whether it lives, as far as that is known: its last sign of life is dated by its own clock."""
+    """Return the state in a word, as far as it is known: the last sign of life is dated by the worker's own clock."""
     if worker["ended"]:
         return "ran once"
     return {True: "lives", False: "silent", None: "unknown"}[worker["live"]]
 
 
 def _runs(worker: Mapping[str, Any]) -> str:
-    """What it can run, in words."""
+    """Describe which letters it can run."""
     if worker["takes_all"]:
         return "whatever comes, with a callback of its own"
     if worker["adapters"] is None:

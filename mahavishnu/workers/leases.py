@@ -46,7 +46,7 @@ class LeasedLetter:
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """What a run changes of its letter, on its way into the store, and who waits for that."""
+    """The change that a run makes to its letter, on its way into the store, and the future that awaits it."""
 
     leased: LeasedLetter
     change: Change
@@ -91,7 +91,7 @@ class LeaseTable:
         self._renewal = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
 
     async def stop(self) -> None:
-        """Wait for what is being written, and renew nothing any more."""
+        """Finish all writes, and end the renewal of leases."""
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._outcomes.finish()
         if self._renewal is not None:
@@ -112,7 +112,7 @@ class LeaseTable:
                 await asyncio.wait({renewal})
 
     async def finish_write(self, write: Coroutine[Any, Any, R]) -> R:
-        """Let this write end even if the run is cancelled meanwhile."""
+        """Await this write to its end, even if the run is cancelled meanwhile."""
         writing = asyncio.create_task(write)
         self._writes.add(writing)
         writing.add_done_callback(self._writes.discard)
@@ -131,7 +131,7 @@ class LeaseTable:
         return await outcome.future
 
     async def _write_outcomes(self, outcomes: Sequence[PendingOutcome]) -> None:
-        """Write outcomes that arrived together at once; those that need more than that are written one by one."""
+        """Write outcomes that arrived together at once, and one by one where that is not enough."""
         changed: list[tuple[PendingOutcome, DeadLetter]] = []
         for outcome in outcomes:
             try:
@@ -153,7 +153,7 @@ class LeaseTable:
                 self._outcomes.spawn(self._write_alone(outcome, letter, result), [outcome], outcome.context)
 
     async def _write_alone(self, outcome: PendingOutcome, tried: DeadLetter, answer: StoreError | None) -> None:
-        """Write an outcome whose letter somebody else has changed, or that the store had a problem with."""
+        """Write an outcome whose letter was changed by others, or that the store had a problem with."""
         leased = outcome.leased
         try:
             if isinstance(answer, StoreUnavailable):
@@ -176,7 +176,7 @@ class LeaseTable:
         resolve(outcome.future, None)
 
     def report_stale(self, leased: LeasedLetter) -> None:
-        """Announce that a run's outcome does not count: somebody else owns the letter, or its case was closed."""
+        """Announce that a run's outcome does not count: the letter has another owner, or its case was closed."""
         self._counts["stale_claims"] += 1
         log.warning(
             "stale_claim: the outcome of letter %r does not count: it has another owner, or its case was closed",
@@ -188,7 +188,7 @@ class LeaseTable:
     async def give_back(
         self, leased: LeasedLetter, wait_seconds: float = 0.0, *, unfit: CannotRestore | None = None, **why: object
     ) -> None:
-        """Release the letter: the attempt is refunded. `unfit` is why it could not be given to what runs it here."""
+        """Release the letter and refund its attempt. `unfit` is why its workflow here could not take it."""
         due = self._clock.now() + timedelta(seconds=wait_seconds)
 
         def release(current: DeadLetter) -> DeadLetter:
@@ -218,7 +218,8 @@ class LeaseTable:
         try:
             while True:
                 self._new_limits.clear()
-                await wait_for(self._new_limits, self._clock, self._shortest_lease() / 6)
+                shortest = min([self._context.limits.lease_seconds, *(lease_seconds(each.letter) for each in self)])
+                await wait_for(self._new_limits, self._clock, shortest / 6)
                 now = self._clock.monotonic()
                 ending = [leased for leased in self if must_renew(leased.letter, leased.written, now)]
                 for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
@@ -227,12 +228,8 @@ class LeaseTable:
         finally:
             self._context.on_new_limits.discard(wake)
 
-    def _shortest_lease(self) -> float:
-        """The length of the shortest lease that is held or will be claimed."""
-        return min([self._context.limits.lease_seconds, *(lease_seconds(leased.letter) for leased in self)])
-
     async def renew(self, leased: LeasedLetter) -> bool:
-        """Let the lease end later. False if that could not be written, or if another worker owns the letter by now.
+        """Prolong the lease. False if that could not be written, or if another worker owns the letter by now.
 
         A run whose letter has another owner is cancelled.
         """
@@ -269,11 +266,11 @@ async def write_under_lease(
 ) -> DeadLetter | None:
     """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
 
-    `tried` is what an earlier write wanted to store, if its answer said too little.
+    `tried` is the content of an earlier write whose answer said too little.
 
     After a lost compare-and-set the letter is read again and `change` decides again under the lease's token. While the
     store is away the write is tried again, `patience` times with a `pause` in between: work that was paid for is not
-    lost to a blink of the store. Then StoreUnavailable is raised, and the lease runs out by itself.
+    lost to a blink of the store. Then StoreUnavailable is raised, and the lease runs out.
     """
     current = letter if tried is None else None
     tries = 0

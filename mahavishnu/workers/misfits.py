@@ -1,4 +1,4 @@
-"""Letters that this process took and could not give to what runs them: it leaves them to workers of other versions."""
+"""Letters that this process took and could not give to their workflow: it leaves them to workers of other versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST = 100_000
 class Misfits:
     """Remembers such letters for a while, as they were: one that was edited since may fit.
 
-    It is told only after a claim. To look before it would be cheaper, but reading a task back runs code of the
-    application, and what kills its process there has to be counted.
+    It is asked only after a claim. To look before it would be cheaper, but reading a task back runs code of the
+    application, and a letter that kills its process there has to be counted.
     """
 
     @classmethod
@@ -41,7 +41,7 @@ class Misfits:
         self._known[letter.key] = (_task_of(letter), self._clock.monotonic() + FORGOTTEN_AFTER.total_seconds())
 
     def clear(self) -> None:
-        """Forget them all: what could not be run here may be now."""
+        """Forget them all: a letter that could not be run here may run now."""
         self._known.clear()
 
 

@@ -1,4 +1,4 @@
-"""Who works on letters: who lives, what they can run, what they hold, and which letters nobody can run."""
+"""The page of workers: their state, letters and adapters, and letters that none of them can run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = Router(tag="worker_page", documented=False)
 
 
 def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
-    """Count the live workers, or else those that are gone and still hold letters, which need attention."""
+    """Count the live workers, or else lost workers that still hold letters, which need attention."""
     if (found := workers.value) is None:
         return None
     lost = sum(each.live is False and each.held > 0 for each in found)
@@ -31,7 +31,7 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkersView:
-    """The workers, and letters that wait because none of them can run them; None for what cannot be told now."""
+    """The workers, and letters that wait because none of them can run them; None for what is not known now."""
 
     workers: WorkerList | None
     waiting: Sequence[WaitingLetters] | None
@@ -47,7 +47,7 @@ class WorkersView:
 
 @router.get("/workers")
 async def workers_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
-    """The workers, and what waits for one that is not there."""
+    """Show the workers, and letters that wait for a missing one."""
     found = await console_of(request).read(request, dlq, _read)
     return await show(request, "workers.html", found.value, recent=found)
 

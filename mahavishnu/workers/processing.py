@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, Wor
 from mahavishnu.workers.misfits import Misfits
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.records import WORKERS
-from mahavishnu.workers.rules import Share, require_adapter, shares_of
+from mahavishnu.workers.rules import require_adapter, shares_of
 
 log = logging.getLogger(__name__)
 NOTHING_RUNS = (
@@ -56,7 +56,7 @@ class Processing:
     def __init__(
         self, context: QueueContext, admit_waiting: Callable[[], Awaitable[object]], *periodic_tasks: PeriodicTask
     ) -> None:
-        """`admit_waiting` lets in what waits for room; `periodic_tasks` are done while letters are worked on."""
+        """`admit_waiting` lets in failures that wait for room; `periodic_tasks` run beside the letters."""
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self._admit_waiting = admit_waiting
         self.callback = context.options.callback
@@ -94,12 +94,12 @@ class Processing:
 
     @property
     def processor(self) -> Processor | None:
-        """What runs letters in the background; None while nothing does."""
+        """The processor that runs letters in the background; None while there is none."""
         return self._processor
 
     @property
     def is_running(self) -> bool:
-        """Whether letters are run, or periodic tasks done, in the background."""
+        """True if letters are run, or periodic tasks done, in the background."""
         return self._processor is not None or self._running_tasks is not None
 
     def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
@@ -112,13 +112,13 @@ class Processing:
             self.callback = callback
 
     def adapters(self) -> frozenset[str] | None:
-        """The adapters whose letters this process runs; None if its callback takes whatever comes."""
+        """Return the adapters whose letters this process runs; None if its callback takes any letter."""
         if self._default is None or self.callback != self._default[0]:
             return None
         return frozenset(self._default[1]())
 
     def note_adapters(self) -> None:
-        """Look for letters that wait for an adapter that there is now, and tell the other workers. From any thread."""
+        """Look for letters that wait for a new adapter, and tell the other workers. From any thread."""
         self._context.part(Misfits).clear()
         if self._processor is not None and self._runs_in is not None:
             with suppress(RuntimeError):  # its event loop is closed
@@ -173,9 +173,9 @@ class Processing:
         await self._start_periodic_tasks(self._heartbeat)
 
     async def start_periodic_tasks(self) -> None:
-        """Do all that a processor does besides running letters: let in what waits, carry bulk runs on, look at groups.
+        """Do all that a processor does besides running letters: admit failures, continue bulk runs, watch groups.
 
-        For a process that has no callback, such as a server. `stop` and `Queue.shutdown` end it.
+        For a process that has no callback, such as a server. `stop` and `DeadLetterQueue.shutdown` end it.
         """
         await self._context.open()
         self._reset_for_loop()
@@ -186,17 +186,12 @@ class Processing:
     async def _start_periodic_tasks(self, *more: PeriodicTask) -> None:
         if self._running_tasks is not None:
             await self._running_tasks.stop()
-        self._running_tasks = PeriodicTasks(
-            self._clock,
-            self._admission,
-            self._watch,
-            *self._periodic_tasks,
-            *more,
-        )
+        periodic = (self._admission, self._watch, *self._periodic_tasks, *more)
+        self._running_tasks = PeriodicTasks(self._clock, *periodic)
         self._running_tasks.start()
 
     async def stop(self) -> None:
-        """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        """Take no more letters; runs may end for a while, and unfinished ones are given back unused."""
         self._reset_for_loop()
         if self._processor is not None:
             self._stopping.append(self._processor)
@@ -252,42 +247,42 @@ class Processing:
         key = self._context.key(task_id, namespace, queue)
         async with self._context.audit.record("retry", f"letter:{key}", by=by, reason=notes, where=namespace) as record:
             if namespace not in (None, self._context.namespace):
-                return _refusal(task_id, not_ours(namespace), record)
+                return _refuse(task_id, not_ours(namespace), record)
             return await self._retry(task_id, key, force, record)
 
     async def _retry(self, task_id: str, key: str, force: bool, record: AuditRecord) -> dict[str, Any]:
         token = new_token()
         letter = await get_one(self._letters, key)
         if letter is None:
-            return _refusal(task_id, "there is no letter for this task", record)
+            return _refuse(task_id, "there is no letter for this task", record)
         if self.callback is None:
-            return _refusal(task_id, NOTHING_RUNS, record)
+            return _refuse(task_id, NOTHING_RUNS, record)
         circuit = circuit_name(letter.adapter)
         wait = None if force else self._context.breakers.acquire(circuit, self._clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {circuit!r}, it is tried again in {wait:.0f} seconds"
-            return _refusal(task_id, why, record)
+            return _refuse(task_id, why, record)
         claimed = None
         try:
             claimed = await update_with_retry(self._letters, key, lambda now: self._claim_for_person(now, token, force))
         except (IllegalMove, NoSuchAdapter, NoAdapterNamed) as problem:
-            return _refusal(task_id, str(problem), record)
+            return _refuse(task_id, str(problem), record)
         finally:
             if claimed is None:
                 self._context.breakers.release(circuit, token)
         if claimed is None:
-            return _refusal(task_id, "there is no letter for this task", record)
+            return _refuse(task_id, "there is no letter for this task", record)
         attempt = await (self._processor or self._new_processor()).run_claimed(claimed.after, token)
         if attempt.unfit is not None:
-            return _refusal(task_id, f"nothing was run: {attempt.unfit}", record)
+            return _refuse(task_id, f"nothing was run: {attempt.unfit}", record)
         settled = attempt.settled
         if settled is None:
             why = "the run's lease was lost, as to who closed the case meanwhile, or its outcome could not be recorded"
             record.add(outcome=why)
-            return _refusal(task_id, why)
+            return _refuse(task_id, why)
         record.add_change(letter, settled)
         if attempt.assessment is not None:
-            return {**_refusal(task_id, attempt.assessment.failure.message), "status": str(settled.status)}
+            return {**_refuse(task_id, attempt.assessment.failure.message), "status": str(settled.status)}
         return {"success": True, "task_id": task_id, "status": str(settled.status), "result": attempt.result}
 
     def configure(
@@ -302,13 +297,11 @@ class Processing:
                 limits = replace(limits, interval_seconds=self._given_interval)
             self._context.limits = limits
         if breakers is not None:
-            self._context.breakers.threshold, self._context.breakers.cooloff_seconds = (
-                breakers.threshold,
-                breakers.cooloff_seconds,
-            )
+            self._context.breakers.threshold = breakers.threshold
+            self._context.breakers.cooloff_seconds = breakers.cooloff_seconds
 
     def _reset_for_loop(self) -> None:
-        """A processor ends with its event loop, whether or not it was stopped."""
+        """Forget the processor of another event loop: it ended with that, stopped or not."""
         if self._runs_in is not asyncio.get_running_loop():
             self._use(None)
             self._running_tasks = None
@@ -338,14 +331,9 @@ class Processing:
     def _new_processor(self, queues: tuple[str, ...] = ()) -> Processor:
         if self.callback is None:
             raise InvalidInput(NOTHING_RUNS)
-        shares: Callable[[], Sequence[Share]] = self.workers.shares
-        if queues != self.workers.queues:  # then it shares letters with nobody
-            shares = self._all_shares
+        own = self.workers  # with queues of its own it shares letters with no other worker
+        shares = own.shares if queues == own.queues else lambda: shares_of(own.me, ())
         return Processor(self._context, self.callback, shares=shares, queues=queues)
-
-    def _all_shares(self) -> Sequence[Share]:
-        """All that this process can run."""
-        return shares_of(self.workers.me, ())
 
     def _use(self, processor: Processor | None) -> None:
         """Have this processor run letters, and wake it when an event brings work; None: no one does."""
@@ -373,7 +361,7 @@ class Processing:
 
 
 def not_ours(namespace: str | None) -> str:
-    """Why nothing of another namespace is run here."""
+    """Explain why letters of another namespace are not run here."""
     return (
         f"letters of namespace {namespace!r} are run by the apps whose dlq_namespace that is, not by this one: redrive "
         "the letter, and they run it"
@@ -381,7 +369,7 @@ def not_ours(namespace: str | None) -> str:
 
 
 def _queues(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The names, in order. Raises InvalidInput for what is none."""
+    """Return the names, in order. Raises InvalidInput for anything else."""
     names: Any = (given,) if isinstance(given, str) else () if given is None else given
     if not isinstance(names, Iterable) or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(f"a queue is named by a text that is not empty, not {given!r:.80}")
@@ -392,7 +380,7 @@ def _is_positive(seconds: object) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
-def _refusal(task_id: str, error: str, record: AuditRecord | None = None) -> dict[str, Any]:
+def _refuse(task_id: str, error: str, record: AuditRecord | None = None) -> dict[str, Any]:
     if record is not None:  # no run took place
         record.refuse(error)
     return {"success": False, "task_id": task_id, "error": error}

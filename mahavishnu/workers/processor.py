@@ -61,12 +61,12 @@ class Processor:
 
     @property
     def is_running(self) -> bool:
-        """Whether it looks for due letters by itself."""
+        """True if it looks for due letters in the background."""
         return self._loops is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether it holds letters, running or waiting for a place."""
+        """True if it holds letters, running or waiting for a place."""
         return bool(self.leases)
 
     def start(self) -> None:
@@ -87,7 +87,7 @@ class Processor:
         self._awake.set()
 
     async def stop(self) -> None:
-        """Take nothing more, let the runs end for `grace_seconds`, then give back what has not ended, unused."""
+        """Take nothing more, let the runs end for `grace_seconds`, then give back unfinished letters unused."""
         self._stopping = True
         self._awake.set()
         if self._loops is not None:
@@ -159,24 +159,21 @@ class Processor:
                 await self._rest(now, polls=self._context.limits.polls or troubled)
 
     async def _rest(self, looked: datetime, *, polls: bool) -> None:
-        """Until something may have changed since it was looked for: a wake-up, a free place, a date, the interval."""
-        seconds = self._until_next_date(looked)
+        """Wait for a reason to look again: a wake-up, a free place, a date, the interval."""
+        while self._dates and self._dates[0] <= looked:
+            heapq.heappop(self._dates)
+        seconds = max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
         if polls:
             interval = self._context.limits.interval_seconds
             seconds = interval if seconds is None else min(seconds, interval)
         await wait_for(self._awake, self._clock, seconds)
-
-    def _until_next_date(self, looked: datetime) -> float | None:
-        while self._dates and self._dates[0] <= looked:
-            heapq.heappop(self._dates)
-        return max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
 
     # --- fill the places
 
     async def _fill(self, now: datetime, started: set[str] | None = None) -> int:
         """Claim as many due letters as there is room for. Returns how many of them are running or will be.
 
-        None that are in `started` are claimed, and those that are get into it.
+        Letters in `started` are left out; claimed ones are added to it.
         """
         started = set() if started is None else started
         for _ in range(_LOST_IN_A_ROW):
@@ -187,7 +184,7 @@ class Processor:
         return 0
 
     async def _claim(self, now: datetime, started: set[str]) -> ClaimResult:
-        """Claim once what has been found, and start what has a place."""
+        """Claim letters that were found, and start those that have a place."""
         room = self._ahead - len(self.leases)
         if self._stopping:
             return ClaimResult()
@@ -208,7 +205,7 @@ class Processor:
 
     @property
     def _is_hungry(self) -> bool:
-        """Whether a place is free, or half of what may be held: claims are written many at a time."""
+        """True if a place is free, or half of what may be held: claims are written many at a time."""
         free = not self._ready and len(self._runs) < self._context.limits.concurrency
         return free or len(self.leases) <= self._ahead // 2
 

@@ -1,4 +1,4 @@
-"""workers.records."""
+"""The kind of records of live workers."""
 
 from __future__ import annotations
 

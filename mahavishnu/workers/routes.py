@@ -1,4 +1,4 @@
-"""Workers in any language: claim letters, renew, settle."""
+"""Workers over HTTP: claim letters, renew and settle, in any language; and the list of live workers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ claims_router = Router(tag="claims", prefix="/claims")
 
 
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)]
+router = Router(tag="workers")
 
 
 class ClaimRequest(RequestModel):
@@ -65,13 +66,13 @@ class RenewRequest(RequestModel):
 
 
 class RenewResult(ResponseModel):
-    """When the lease ends now."""
+    """The new end of the lease."""
 
     lease_until: str
 
 
 class SettleRequest(RequestModel):
-    """How the run went."""
+    """The outcome of a run."""
 
     task_id: TaskId
     token: Name
@@ -86,15 +87,8 @@ class SettleRequest(RequestModel):
 
 @claims_router.post("", response_model=list[Claim], summary="Take due letters")
 async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
-    """Nobody else gets them until `lease_until`. An empty list: nothing is due."""
-    claims = await dlq.service(Claims).claim(
-        body.worker,
-        limit=body.limit,
-        lease_seconds=body.lease_seconds,
-        queue=body.queue,
-        namespace=body.namespace,
-        adapters=body.adapters,
-    )
+    """Take due letters: no other worker gets them until `lease_until`. An empty list: nothing is due."""
+    claims = await dlq.service(Claims).claim(body.worker, **body.model_dump(exclude={"worker"}))
     return json_response(
         [
             {
@@ -115,46 +109,22 @@ async def claim(dlq: Queue, actor: Worker, body: ClaimRequest) -> Response:
     "/renew", response_model=RenewResult, responses=problem_responses(404, 409), summary="The run goes on"
 )
 async def renew(dlq: Queue, actor: Worker, body: RenewRequest) -> Response:
-    """A lease that ran out, and was taken by somebody else, is refused with 409: stop the run."""
-    until = await dlq.service(Claims).renew(
-        body.task_id,
-        body.token,
-        lease_seconds=body.lease_seconds,
-        namespace=body.namespace,
-        queue=body.queue,
-    )
-    return json_response({"lease_until": instant_text(until)})
+    """Renew a lease. One that ran out, and was taken by another worker, is refused with 409: stop the run."""
+    return json_response({"lease_until": instant_text(await dlq.service(Claims).renew(**body.model_dump()))})
 
 
 @claims_router.post(
     "/settle", response_model=LetterDetail, responses=problem_responses(404, 409), summary="Say how the run went"
 )
 async def settle(dlq: Queue, actor: Worker, body: SettleRequest) -> Response:
-    """`released` gives the letter back unrun. A lease that is lost is refused with 409, and nothing is changed."""
-    settled = await dlq.service(Claims).settle(
-        body.task_id,
-        body.token,
-        body.outcome,
-        error=body.error,
-        error_type=body.error_type,
-        category=body.category,
-        retry_in=body.retry_in,
-        namespace=body.namespace,
-        queue=body.queue,
-    )
-    return json_response(letter_json(settled, whole=True))
-
-
-# ----------------------------------------------------------------------------------------------------
-# The live workers over HTTP.
-
-router = Router(tag="workers")
+    """Settle a run; `released` gives the letter back unrun. A lost lease is refused with 409, without a change."""
+    return json_response(letter_json(await dlq.service(Claims).settle(**body.model_dump()), whole=True))
 
 
 class WorkerLine(ResponseModel):
     """A worker: its last sign of life, what it can run, and what it holds. Null is what it does not say.
 
-    `live` is null where it cannot be told; one that has `ended` ran what was due, once.
+    `live` is null where that is unknown; one that has `ended` ran all due letters, once.
     """
 
     name: str
@@ -174,6 +144,6 @@ class WorkerLine(ResponseModel):
 
 @router.get("/workers", response_model=list[WorkerLine], summary="Who works on letters now", name="list")
 async def list_workers(dlq: Queue, actor: Viewer) -> Response:
-    """The live workers, and those that hold letters and give no sign of life. `holds` names some of what they hold."""
+    """List the live workers, and lost ones that hold letters. `holds` names some of these letters."""
     workers = await dlq.service(Workers).list()
     return json_response([each.to_dict() for each in workers], 200, degraded_header(workers.degraded))

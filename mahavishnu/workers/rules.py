@@ -22,11 +22,11 @@ ONCE_SECONDS = 3600.0  # how long the next run of `worker --once` is waited for,
 class Worker:
     """A process that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives.
 
-    It runs those of its `adapters`, or whatever comes if it `takes_all`, because it has a callback of its own. A
-    `remote` one claims letters of a queue that it does not share with others by partitions. All its letters are of one
-    namespace; None is the one called `default`.
+    It runs letters of its `adapters`, or any if it `takes_all`, because it has a callback of its own. A `remote` one
+    claims letters of a queue that it does not share with others by partitions. All its letters are of one namespace;
+    None is the one called `default`.
 
-    `seen_at` is dated by the clock with this `mark`. One that `ended` ran what was due, once; the run before it was
+    `seen_at` is dated by the clock with this `mark`. One that `ended` ran all due letters, once; the run before it was
     `every` seconds earlier.
     """
 
@@ -51,11 +51,11 @@ class Worker:
 
     @property
     def lives_seconds(self) -> float:
-        """How long it counts as living after a sign of life. A remote one gives them when it claims letters."""
+        """Seconds for which it counts as living after a sign of life. A remote one signs when it claims letters."""
         return REMOTE_LIVES_SECONDS if self.remote else LIVES_SECONDS
 
     def comes_again(self, now: datetime, skew: timedelta) -> bool:
-        """Whether it ended in order, and another such run is to be expected: at most one was left out since.
+        """Return whether it ended in order, and another such run is expected: at most one was left out since.
 
         After the first one, within an hour.
         """
@@ -63,11 +63,11 @@ class Worker:
         return bool(self.ended) and now - self.seen_at <= timedelta(seconds=seconds) + skew
 
     def takes_from(self, namespace: str) -> bool:
-        """Whether it takes letters of this namespace. A remote one may claim those of all."""
+        """Return whether it takes letters of this namespace. A remote one may claim those of all."""
         return ALL_NAMESPACES in (self.namespace, namespace) or (self.namespace or DEFAULT_NAMESPACE) == namespace
 
     def may_run(self, letters: WaitingLetters) -> bool:
-        """Whether it may take such letters. One that does not say what it can run may."""
+        """Return whether it may take such letters. One that does not say what it can run may."""
         if not self.takes_from(letters.namespace) or (self.queues and letters.queue not in self.queues):
             return False
         return bool(self.takes_all) or self.adapters is None or letters.adapter in self.adapters
@@ -77,7 +77,7 @@ class Worker:
 class Share:
     """Letters that a worker looks after: of these adapters, or of all if that is None, and of these partitions.
 
-    Its own partitions come first, then those of the others in turn: who helps begins with the next worker.
+    Its own partitions come first, then those of the others in turn: a helper begins with the next worker.
     """
 
     adapters: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class Share:
 
 
 def shares_of(me: Worker, live: Iterable[Worker]) -> list[Share]:
-    """The shares of one of the `live` workers: it divides the letters of each adapter with those who run them, too.
+    """Return the shares of one of the `live` workers, which divide each adapter's letters among its runners.
 
     So no letter is left to a worker that cannot run it. A worker with a callback of its own divides with its like.
 
@@ -106,7 +106,7 @@ def shares_of(me: Worker, live: Iterable[Worker]) -> list[Share]:
 
 
 def partitions_of(me: str, others: Iterable[str]) -> tuple[range, ...]:
-    """The partitions of a worker, then those of the others in turn."""
+    """Return the partitions of a worker, then those of the others in turn."""
     names = sorted({me, *others})
     place, workers = names.index(me), len(names)
     every = [range(PARTITIONS * each // workers, PARTITIONS * (each + 1) // workers) for each in range(workers)]
@@ -140,14 +140,14 @@ class WaitingLetters:
 
 
 def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker]) -> list[WaitingLetters]:
-    """Those of the waiting letters that none of the live workers can run, most letters first; items are leased."""
+    """Return waiting letters that no live worker can run, most letters first, without items, which are leased."""
     letters = [each for each in waiting if not has_items(each.namespace, each.queue)]
     left = [each for each in letters if not any(worker.may_run(each) for worker in workers)]
     return sorted(left, key=lambda each: (-each.count, each.adapter or "", each.queue))
 
 
 def count_by_adapter(waiting: Sequence[WaitingLetters], none: str) -> Mapping[str, int]:
-    """How many there are of each adapter; `none` stands for letters that name none."""
+    """Count the letters of each adapter; `none` stands for letters that name none."""
     counts: dict[str, int] = {}
     for each in waiting:
         name = each.adapter or none
@@ -156,7 +156,7 @@ def count_by_adapter(waiting: Sequence[WaitingLetters], none: str) -> Mapping[st
 
 
 def what_is_missing(adapter: str | None) -> str:
-    """What letters of this adapter wait for, in words.
+    """Describe what letters of this adapter wait for.
 
     >>> what_is_missing("invoice")
     "waiting for a worker that has 'invoice'"
@@ -170,7 +170,7 @@ def what_is_missing(adapter: str | None) -> str:
 
 
 def what_fits(adapter: str | None, unfit: str, *, needs_edit: bool = False) -> str:
-    """What a letter waits for that a worker took and could not give to its workflow, in words.
+    """Describe what a letter waits for that a worker took and could not give to its workflow.
 
     >>> what_fits("invoice", "currency is no parameter of invoice(amount)").partition(". ")[0]
     "waiting for a worker whose 'invoice' takes its task: currency is no parameter of invoice(amount)"

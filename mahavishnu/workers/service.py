@@ -1,4 +1,4 @@
-"""Who works on letters now, what each can run and holds, and which letters wait because nobody can run them."""
+"""The live workers, with their adapters and leases, and the letters that wait because none can run them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RUNNING = Query((Is("status", (DeadLetterStatus.RETRYING,)),), (Sort("due_at"),
 
 @dataclass(frozen=True, slots=True)
 class _Roll:
-    """Workers of all namespaces: those that live, those of which it cannot be told, and those that will run again."""
+    """Workers of all namespaces: the live ones, those in doubt, and those that are expected to run again."""
 
     live: Sequence[Worker]
     doubtful: Sequence[Worker]
@@ -44,22 +44,22 @@ class _Roll:
 
     @property
     def possible(self) -> list[Worker]:
-        """Those that may run letters sooner or later."""
+        """The workers that may run letters sooner or later."""
         return [*self.live, *self.doubtful, *self.expected]
 
     @property
     def certain(self) -> list[Worker]:
-        """Those of which that is known."""
+        """The workers that are sure to."""
         return [*self.live, *self.expected]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """A worker as people see it. One that is not `live` has given no sign of life lately, and still holds letters.
+    """A worker for people to see. One that is not `live` has given no sign of life lately, and still holds letters.
 
-    `live` is None where it cannot be told: its last sign of life, dated by the clock of another machine, was not seen
-    to come, nor to stay away. `worker` is None for one that has signed nothing. `holds` are some of the `held` letters
-    that it has leases on. One that has `ended` ran what was due, once, and is expected to do so again.
+    `live` is None where that is unknown: its last sign of life, dated by the clock of another machine, was not seen to
+    come, nor to stay away. `worker` is None for one that has signed nothing. `holds` are some of the `held` letters
+    that it has leases on. One that has `ended` ran all due letters, once, and is expected to do so again.
     """
 
     name: str
@@ -69,7 +69,7 @@ class WorkerReport:
     holds: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         known = self.worker
         return {
             "name": self.name,
@@ -89,20 +89,20 @@ class WorkerReport:
 
 
 class WorkerList(list[WorkerReport]):
-    """Workers; `degraded` says, in words, why some may be missing, and is None for the whole truth."""
+    """Workers; `degraded` explains why some may be missing, and is None for the whole truth."""
 
     degraded: str | None = None
 
 
 def _why_unfit(letter: DeadLetter) -> str | None:
-    """What a letter waits for that did not fit the worker that took it."""
+    """Describe what a letter waits for that did not fit the worker that took it."""
     if letter.unfit is None or letter.status is not DeadLetterStatus.PENDING:
         return None
     return what_fits(letter.adapter, letter.unfit, needs_edit=letter.due_at is None)
 
 
 def _is_retried(letter: DeadLetter) -> bool:
-    """Whether it waits for a run that comes by itself: an item of a named queue does not, workers lease it."""
+    """Return whether it waits for an automatic run; an item of a named queue does not, workers lease it."""
     waits = letter.status is DeadLetterStatus.PENDING and letter.due_at is not None and letter.is_open
     return waits and not is_item(letter)
 
@@ -115,7 +115,7 @@ class Workers:
         self._workers = context.own_records(WORKERS)
 
     async def list(self) -> WorkerList:
-        """The live workers, the oldest first, and then those that ended, or hold letters and give no sign of life.
+        """List the live workers, the oldest first, then those that ended, and lost ones that hold letters.
 
         Raises StoreError.
         """
@@ -132,10 +132,8 @@ class Workers:
                 names.append(letter.task_id)
         signed = {worker.name: worker for worker in page.items}
         reports = [
-            WorkerReport(name, self._is_alive(worker), worker, held.get(name, 0), tuple(some))
-            for name, worker, some in (
-                (name, signed.get(name), holds.get(name, ())) for name in dict.fromkeys([*signed, *held])
-            )
+            WorkerReport(name, self._is_alive(signed.get(name)), signed.get(name), held.get(name, 0), tuple(some))
+            for name, some in ((name, holds.get(name, ())) for name in dict.fromkeys([*signed, *held]))
         ]
         shown = [
             each
@@ -147,22 +145,21 @@ class Workers:
         return found
 
     async def waiting(self, overdue: timedelta | None = None) -> Sequence[WaitingLetters]:
-        """The open letters that are to be retried and that no live worker can run, by queue and adapter.
+        """Return the open letters that are to be retried and that no live worker can run, by queue and adapter.
 
-        With `overdue`, only those that have been due for so long. Empty where it cannot be told, as in an outage.
-        Raises StoreError.
+        With `overdue`, only those that have been due for so long. Empty where that is unknown, as in an outage. Raises
+        StoreError.
         """
         await self._context.open()
         roll = await self._roll()
         return [] if roll is None else await self._waiting(roll.possible, overdue)
 
     async def numbers(self, *, some_unfit: bool = True) -> dict[str, Any]:
-        """How many workers live, and how many letters wait for one, by adapter: all, and those that are overdue.
+        """Count the live workers, and the letters that wait for one, by adapter: all, and those that are overdue.
 
-        Who knows that no letter is unfit passes `some_unfit=False`: these are not looked for then.
+        `some_unfit=False` skips the search for unfit letters, for callers that know of none.
 
-        `due_in_doubt` are those that are overdue although there is a worker that could run them, of which it cannot be
-        told whether it lives. Raises StoreError.
+        `due_in_doubt` are overdue letters whose only workers may or may not live. Raises StoreError.
         """
         await self._context.open()
         roll = await self._roll()
@@ -183,10 +180,9 @@ class Workers:
     async def _counts(
         self, workers: Sequence[Worker], overdue: datetime
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """How many letters wait for others than these workers, by adapter: all, and those that are overdue."""
+        """Count the letters that wait for others than these workers, by adapter: all, and those that are overdue."""
         own = self._context.namespace
-        each_takes_any_queue = not any(worker.queues for worker in workers if worker.takes_from(own))
-        if own != ALL_NAMESPACES and each_takes_any_queue:
+        if own != ALL_NAMESPACES and not any(worker.queues for worker in workers if worker.takes_from(own)):
             all_, late = (
                 without_worker([WaitingLetters("", name, left, namespace=own) for name, left in part.items()], workers)
                 for part in await self._due_by_adapter(overdue)
@@ -196,10 +192,10 @@ class Workers:
         return count_by_adapter(all_, NO_ADAPTER), count_by_adapter(late, NO_ADAPTER)
 
     async def _due_by_adapter(self, overdue: datetime) -> Sequence[Mapping[str | None, int]]:
-        """How many letters of each adapter are to be retried: all, and those that are overdue.
+        """Count the letters of each adapter to be retried: all, and those that are overdue.
 
-        Only what is open has a due date, so that an index has all that is counted, and no letter is looked at but those
-        that are being run. Empty in an outage.
+        Only open letters have a due date, so an index has all that is counted, and no letter is read but those that are
+        being run. Empty in an outage.
         """
         now, edge = self._context.clock.now(), instant(overdue) + _RESOLUTION
         running = Is("status", (DeadLetterStatus.RETRYING,)), Not(Between("due_at", at_most=now))
@@ -215,7 +211,7 @@ class Workers:
         return [{name or None: left for name, left in part.items() if left > 0} for part in (all_, late)]
 
     async def _unfit(self, overdue: datetime) -> Sequence[dict[str, Any]]:
-        """Letters that have been due for a while, and fit no worker that took them: how many, and why, most first."""
+        """Count letters that have been due for a while and fit no worker that took them, by reason, most first."""
         marked = (Is("status", (DeadLetterStatus.PENDING,)), Not(Missing("unfit")))
         tally = await self._context.letters.tally(
             Query((Between("due_at", at_most=overdue), *marked)), ["adapter", "unfit"]
@@ -228,14 +224,14 @@ class Workers:
         ]
 
     async def why_waiting(self, letter: DeadLetter) -> str | None:
-        """What the letter waits for, in words, if no worker can run it; None if one can, or if it waits for none.
+        """Describe what the letter waits for if no worker can run it; None if one can, or if it waits for none.
 
         Raises StoreError.
         """
         return (await self.why_each_waits([letter]))[0]
 
     async def why_each_waits(self, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
-        """What `why_waiting` says of each of these letters, by the list of workers of the last seconds.
+        """Return what `why_waiting` says of each of these letters, by the list of workers of the last seconds.
 
         Raises StoreError.
         """
@@ -246,9 +242,8 @@ class Workers:
         roll = await self._roll(HEARTBEAT_SECONDS if len(letters) > 1 else 0.0)
         if roll is None:
             return unfit
-        possible = roll.possible
         kinds = [WaitingLetters(each.queue, each.adapter, 1, namespace=each.namespace) for each in letters]
-        lost = set(without_worker(set(kinds), possible))
+        lost = set(without_worker(set(kinds), roll.possible))
         return [
             what_is_missing(each.adapter) if _is_retried(each) and kind in lost else why
             for each, kind, why in zip(letters, kinds, unfit, strict=True)
@@ -260,7 +255,7 @@ class Workers:
         return self._context.part(WorkerWatch).is_alive(worker, self._context.limits.skew)
 
     async def _roll(self, at_most_old: float = 0.0) -> _Roll | None:
-        """The workers of all namespaces; None while the list cannot be read whole."""
+        """Return the workers of all namespaces; None while the list cannot be read whole."""
         listed = await self._context.part(WorkerWatch).look(at_most_old)
         if listed is None:
             return None
@@ -287,12 +282,7 @@ class Workers:
         tally = await self._context.letters.tally(query, by, spans=["due_at"])
         letters = [
             WaitingLetters(
-                queue,
-                adapter or None,
-                cell.count,
-                since,
-                namespace=where[0] if where else own,
-                until=cell.latest.get("due_at"),
+                queue, adapter or None, cell.count, since, where[0] if where else own, cell.latest.get("due_at")
             )
             for (queue, adapter, *where), cell in tally.cells.items()
             if cell.count and (since := cell.earliest.get("due_at"))
