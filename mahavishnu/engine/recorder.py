@@ -117,8 +117,7 @@ class LetterRecorder:
         return stored
 
     async def record_new(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Create letters of one namespace by one write. None for each that needs `record`: no room, or a letter under
-        its key.
+        """Create letters of one namespace by one write; None for each that needs `record` instead.
 
         Raises what the store raises if it could store none.
         """

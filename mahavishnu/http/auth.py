@@ -93,9 +93,7 @@ class Role(IntEnum):
 
 
 def audience_of(dlq: LetterQueue, actor: Actor) -> object:
-    """Return a value that is equal for actors whom one answer may serve: they see the same, and no call needs a
-    name.
-    """
+    """Return an equal value for actors whom one answer may serve: they see the same, and no name is needed."""
     options = dlq.context.options
     each = options.may_act is not None or options.audit_payload_reads
     return (actor.sees, actor.name if each else None)
@@ -111,9 +109,7 @@ class Actor:
 
     @property
     def sees(self) -> object:
-        """Equal for actors who are shown the same. An actor with a part of the view is also shown their own acts and
-        runs.
-        """
+        """Equal for actors who are shown the same; one who sees a part is also shown their own acts and runs."""
         who = self.principal
         return who and (who.scope, who.sees_payloads, None if who.scope.is_everything else who.name)
 

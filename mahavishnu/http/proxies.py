@@ -21,8 +21,7 @@ _ROLES = tuple(ROLE_PERMISSIONS)  # the least first
 
 @dataclass(frozen=True)
 class RoleMap:
-    """Roles by exact name and by group, for users whom a proxy or a provider of OpenID Connect recognised; the greatest
-    counts.
+    """Roles by exact name and by group, of users whom a proxy or OpenID Connect recognised; the greatest counts.
 
     >>> roles = RoleMap({"ann": "viewer"}, {"on-call": "operator"})
     >>> roles.role_of("ann", ["on-call"]), roles.role_of("Ann", ["on-call-team"])
@@ -79,8 +78,7 @@ class Proxies:
         user_header: str = "X-Remote-User",
         groups_header: str | None = None,
     ) -> Proxies:
-        """Read addresses and networks from text. Raises InvalidInput for invalid ones, and for what would let anyone
-        in.
+        """Read addresses and networks. Raises InvalidInput for invalid ones, and for what would let anyone in.
 
         >>> Proxies.of(["127.0.0.1", "10.1.0.0/16", "::1"], RoleMap()).include("10.1.2.3")
         True

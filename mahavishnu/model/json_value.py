@@ -337,8 +337,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def difference(before: Any, after: Any) -> list[Difference]:
-    """Return the differences of two JSON values: `path` (a JSON pointer, RFC 6901), `before` and `after`, each where
-    there is one.
+    """Return the differences of two JSON values: `path` (a JSON pointer, RFC 6901), and `before` and `after`.
 
     Objects are compared name by name, lists of equal length item by item; other lists differ as a whole.
 

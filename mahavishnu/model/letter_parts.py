@@ -274,9 +274,7 @@ class Counted:
 
 
 def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
-    """Return a function that copies a `kind` into a draft. The caller changes the draft and sets its `__class__` to
-    `kind`.
-    """
+    """Return a function that copies a `kind` into a draft, to be changed and given the `__class__` `kind`."""
     lines = [f"draft.{each.name} = record.{each.name}" for each in fields(kind)]
     lines = ["draft = Draft()", *lines, "return draft"]
     copied: Callable[[Any], Any] = compile_function("record", lines, {"Draft": _draft_of(kind)})

@@ -138,8 +138,7 @@ SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
 
 
 def claim_order(lookup: int) -> tuple[Sort, ...]:
-    """Return the order in which the n-th look finds due letters: the most urgent first; every fourth time the longest
-    due.
+    """Return the order of the n-th look for due letters: the most urgent first; every fourth time the longest due.
 
     So a letter of low priority is reached, however many urgent ones there are.
     """

@@ -1,6 +1,4 @@
-"""Webhooks: signatures, by which receivers can tell that one is from here, unchanged and recent; and hidden
-addresses.
-"""
+"""Webhooks: signatures, which show that one is from here, unchanged and recent; and hidden addresses."""
 
 from __future__ import annotations
 

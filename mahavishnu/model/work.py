@@ -1,6 +1,4 @@
-"""Work of letters: which runs are the same work, the task ids of other work, and the effect of failures and
-successes.
-"""
+"""Work of letters: equal work, the task ids of other work, and the effect of failures and successes."""
 
 from __future__ import annotations
 

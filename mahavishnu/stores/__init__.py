@@ -1,3 +1,1 @@
-"""Stores for records: memory, SQLite, OpenSearch, and a pair of two for outages, all with the contract of
-`stores.base`.
-"""
+"""Stores for records: memory, SQLite, OpenSearch, and a pair of two for outages. All keep the contract of `base`."""

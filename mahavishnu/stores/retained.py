@@ -216,8 +216,7 @@ async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) ->
 async def find_place(
     letters: Collection[DeadLetter], letter: DeadLetter, *, is_new: bool = False
 ) -> tuple[DeadLetter, DeadLetter | None]:
-    """Return the letter under a task id that is free for its work, and what lives there, if anything. Raises
-    StoreError.
+    """Return the letter under a task id that is free for it, and what lives there, if anything. Raises StoreError.
 
     While the primary store is away, an id that the local one does not have may be taken there. For a letter that
     `is_new`, so that it is nowhere yet, such an id passes for free: it is created there only if it is.

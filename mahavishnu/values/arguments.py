@@ -94,8 +94,7 @@ class Signature:
 
     @classmethod
     def of_any_task(cls, kinds: Iterable[ValueKind] = ()) -> Signature:
-        """Make the signature of workflows whose function is not known here: it writes values of every class, and
-        restores none.
+        """Make the signature of workflows whose function is not known here: it restores no classes.
 
         The runner of the task knows the function; whether its hints name the classes is found then.
         """
@@ -196,9 +195,7 @@ class Signature:
     def _why_lost(
         self, name: str, value: Any, plain: Any, types: Types, classes: Mapping[str, type], exact: list[str]
     ) -> str | None:
-        """Return why what was written would not come back equal; None if it does. Notes in `exact` what fits no
-        hint.
-        """
+        """Return why a written value would not come back equal. Notes in `exact` what fits no hint."""
 
         def note(kind: type, member: str, inner: Any, path: str) -> Any:
             if not _fits(field_hint(kind, member), inner):

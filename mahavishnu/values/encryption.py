@@ -269,8 +269,7 @@ class Encryption:
         return Json.of(value), Json.of(kinds)
 
     def renew(self, payload: Json, types: Json) -> tuple[Json, Json]:
-        """Return a payload and its types with all secrets encrypted by the present key: also those in clear or of
-        another key.
+        """Return a payload and its types with all secrets encrypted by the present key.
 
         Raises CannotRestore for what no known key has encrypted.
         """

@@ -158,8 +158,7 @@ def write(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tu
 def write_all(
     value: Any, describe: Callable[[Any], Any], kinds: Iterable[ValueKind] = (), classes: dict[str, type] | None = None
 ) -> tuple[Any, Types, dict[str, str]]:
-    """Write as `write` does, with `describe(part)` in place of what cannot come back; and why, by path. Its kind is
-    `lost`.
+    """Write as `write` does, with `describe(part)` for each part that is `lost`; and why, by path.
 
     The classes of the parts are noted in `classes`.
 

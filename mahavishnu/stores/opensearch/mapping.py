@@ -397,9 +397,7 @@ class PendingWrite:
         self.settle(False if self.removes else None)
 
     def settle_failed(self, problem: Exception) -> None:
-        """Report that the store as a whole does not answer. Each write gets its own error, as errors gather
-        tracebacks.
-        """
+        """Report that the store does not answer, by an error of its own: errors gather tracebacks."""
         if isinstance(problem, StoreMisconfigured) and not self.uncertain:
             self.settle(StoreMisconfigured(str(problem)))
         else:

@@ -203,9 +203,7 @@ def _edge(bound: Any, *, at_least: bool = False, strict: bool = False) -> _Edge 
 
 
 def _is_position(type_: FieldType, value: Any) -> bool:
-    """Return True if the server may have sorted a field by this: dates are milliseconds, and an empty field is the
-    largest.
-    """
+    """Return True if the server may have sorted by this: dates are milliseconds, an empty field is the largest."""
     if type_ is FieldType.KEYWORD:
         return value is None or isinstance(value, str)
     return value is None or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)

@@ -322,8 +322,7 @@ class GroupCommit(Generic[T]):
         return []
 
     async def _verify(self, writes: list[PendingWrite], deadline: float) -> bool:
-        """Look at writes whose answer was lost, and settle those that landed or cannot any more. True if that cannot be
-        seen.
+        """Settle writes whose answer was lost, if they landed or cannot any more. True if that cannot be seen.
 
         A write that is still on its way may land later than the look at it; sent again, it is then refused as a
         conflict and looked at once more.
@@ -383,9 +382,7 @@ class GroupCommit(Generic[T]):
 
 
 def _items(answer: Any, expected: int) -> list[Any]:
-    """Return the items of the answer to a bulk. Raises one of the errors that `reading` translates if they are
-    incomplete.
-    """
+    """Return the items of the answer to a bulk. Raises an error that `reading` translates if they are incomplete."""
     items = [item for each in answer["items"] for item in each.values()]
     if len(items) != expected or not all("_index" in item for item in items if item["status"] < 300):
         raise ValueError

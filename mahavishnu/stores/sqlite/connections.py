@@ -1,6 +1,4 @@
-"""The SQLite file: creating, inspecting, upgrading and preparing it; one writing connection, and one per reading
-thread.
-"""
+"""The SQLite file: creating, inspecting and upgrading it; and its connections, one of which writes."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ def provide(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file aside and link it to its name: other processes see all of it or nothing, whatever is killed
-    when.
-    """
+    """Make the file aside and link it to its name: other processes see all of it or nothing."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -280,9 +280,7 @@ def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tu
 
 
 def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
-    """Return the condition for rows after the place: by the first sort column, or where that is equal, by the next
-    ones.
-    """
+    """Return the condition for rows after the place: by the first sort column, or if that is equal, by the next."""
     if not sorts:
         return Sql(f"{KEY} > ?", place)
     name, value, rest = quote(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])

@@ -83,9 +83,7 @@ class PartitionCollection(Generic[T]):
         return await (await self._opened()).histogram(query, buckets)
 
     async def _opened(self, *, may_be_made: bool = False) -> SQLiteCollection[T]:
-        """Open the file, and return its records. Raises StoreUnavailable where it is missing: an empty one would hide
-        that.
-        """
+        """Open the file, and return its records. Raises StoreUnavailable where it is missing."""
         if not may_be_made and not await asyncio.to_thread(self._file.path.exists):
             raise StoreUnavailable(f"{self._file.path} is not there: put it back, or detach the partition")
         await self._file.open()
@@ -212,9 +210,7 @@ class OpenFile:
         _open_files.add(self)
 
     def submit(self, call: WriteRequest) -> asyncio.Future[Missed]:
-        """Hand the rows over. The answer comes when they are durable: outcomes of those not stored, by their
-        numbers.
-        """
+        """Hand the rows over. The answer comes when they are durable: outcomes of those not stored."""
         self._writer.submit(call)
         return call.answer
 
@@ -381,9 +377,7 @@ class SQLiteCollection(Generic[T]):
     def _tally(
         self, rows: Iterable[Sequence[Any]], by: Sequence[str], sums: Sequence[str], spans: Sequence[str]
     ) -> Tally:
-        """Make a tally. Each row has the values of `by`, the count, the sums, and two edges for each span, in this
-        order.
-        """
+        """Make a tally of rows: the values of `by`, the count, the sums, and two edges for each span."""
         groups, ranges = ([self.kind.by_name[name] for name in names] for names in (by, spans))
         place, edges = len(by), len(by) + 1 + len(sums)
 

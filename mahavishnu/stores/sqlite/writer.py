@@ -180,9 +180,7 @@ class Writer:
             return self._one_by_one(calls)
 
     def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
-        """Write all in one transaction, with the calls that come while it is being filled: they are added to
-        `calls`.
-        """
+        """Write all in one transaction; calls that come meanwhile are added to `calls`."""
         missed: Missed = {}
         connection = self._begin()
         fresh = calls
