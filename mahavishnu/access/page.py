@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.access.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
-from mahavishnu.access.sessions import Sessions, remove_cookie, set_cookie
-from mahavishnu.access.throttle import LoginThrottle
+from mahavishnu.access.sessions import LoginThrottle, Sessions, remove_cookie, set_cookie
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, read_form
 from mahavishnu.engine.queue import LetterQueue

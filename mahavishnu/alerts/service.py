@@ -42,7 +42,6 @@ from mahavishnu.alerts.rules import (
 )
 from mahavishnu.bulk.run import RunState
 from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.groups.rules import GroupView
 from mahavishnu.groups.service import Groups
@@ -50,6 +49,7 @@ from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.query import Between, Is, Not, Query, Sort
 from mahavishnu.stores.base import get_one, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.scoped import NamespaceRecords
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue

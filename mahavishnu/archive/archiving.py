@@ -34,7 +34,6 @@ from mahavishnu.archive.rules import (
     month_of,
 )
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.moves import work_on_pages
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import is_on_hold
@@ -44,11 +43,12 @@ from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import MAX_ABSORBED
 from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
-from mahavishnu.model.retention import BY_RETENTION, RetentionRules
+from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.model.tombstones import is_placeholder, retire, was_reopened
 from mahavishnu.stores.base import Collection, Store, find_pages, home_of, is_same_version, pages, require_complete
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
+from mahavishnu.stores.scoped import NamespaceRecords
 
 log = logging.getLogger(__name__)
 _ASKED = 500  # letters whose history is looked for at once

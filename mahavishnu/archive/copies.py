@@ -13,16 +13,13 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from mahavishnu.archive.partitions import CopyLine, CopyPage, Partitions, find_in_partitions, require_home
-from mahavishnu.archive.records import ArchivedLetter
+from mahavishnu.archive.records import ArchivedLetter, ArchivedTask
 from mahavishnu.archive.rules import is_archived
-from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
-from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
 from mahavishnu.model.tombstones import is_folded
 from mahavishnu.stores.base import (
     Collection,
@@ -38,6 +35,7 @@ from mahavishnu.stores.base import (
 from mahavishnu.stores.kind import Kind, Record
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
 _TRIES = 10
 _LATEST_FIRST = (Sort("closed_at", descending=True),)

@@ -20,8 +20,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.namespaces import within_namespace
-from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query
+from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, within_namespace
 from mahavishnu.model.tombstones import delete
 from mahavishnu.stores.base import Collection, get_one, home_of, is_home_away, pages, scan, update_with_retry
 from mahavishnu.stores.kind import T

@@ -19,15 +19,14 @@ from mahavishnu.archive.copies import ArchivedLine, ArchiveReader
 from mahavishnu.archive.partitions import CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Between, Missing, Query, Sort
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.query import Between, Missing, Query, Sort, require_namespace
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import get_one, home_of, pages, scan, write_with_retry
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import to_json_value
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
 FORMATS = ("jsonl", "csv")
 _COLUMNS = (

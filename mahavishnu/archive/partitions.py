@@ -10,15 +10,16 @@ from typing import Any, Generic, TypeVar
 from mahavishnu.archive.records import (
     ARCHIVE_PARTITIONS,
     ARCHIVED_LETTERS,
+    ARCHIVED_TASKS,
     ArchivedLetter,
+    ArchivedTask,
     ArchivePartition,
     PartitionState,
     archive_kind,
 )
 from mahavishnu.archive.rules import may_hold, partition_name
-from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.meters import Meters
+from mahavishnu.engine.telemetry import Meters
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import CorruptRecord, IllegalMove, NoSuchPartition, StoreError, StoreUnavailable
 from mahavishnu.model.query import Condition, Query, Sort

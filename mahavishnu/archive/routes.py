@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.archive.copies import ArchivedCase, ArchivePage
-from mahavishnu.archive.records import ArchivedLetter, ArchivePartition
+from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, ArchivePartition
 from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive
-from mahavishnu.archive.task_records import ArchivedTask
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.errors import problem_responses
@@ -37,7 +36,7 @@ from mahavishnu.http.schemas import (
     ResponseModel,
     fields_of,
 )
-from mahavishnu.model.durations import MOST_DAYS
+from mahavishnu.model.clock import MOST_DAYS
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.routes import TaskWithMoves, task_json
 from mahavishnu.tasks.task import TaskState

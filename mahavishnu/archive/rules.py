@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from mahavishnu.bulk.run import ENDED
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Is, Query, Sort
-from mahavishnu.model.retention import _CLOSED, RetentionRules
+from mahavishnu.model.rules import _CLOSED, RetentionRules
 from mahavishnu.tasks.task import TERMINAL
 
 _OLDEST_FIRST = (Sort("created_at"),)

@@ -29,20 +29,18 @@ from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.engine.audit import AUDIT
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.ledger import Ledger
-from mahavishnu.model.clock import read_instant
-from mahavishnu.model.durations import require_days
+from mahavishnu.model.clock import read_instant, require_days
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.namespaces import ALL_NAMESPACES, items_namespace, require_namespace
-from mahavishnu.model.query import Condition, Is, Query
-from mahavishnu.model.retention import BY_RETENTION, RetentionRules
+from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, Query, items_namespace, require_namespace
+from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
+from mahavishnu.stores.scoped import NamespaceRecords
 
 
 @dataclass(frozen=True, slots=True)

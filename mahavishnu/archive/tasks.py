@@ -15,18 +15,16 @@ from typing import TypeAlias
 
 from mahavishnu.archive.copies import ArchiveReader, CopySource, copy_verified, read_case
 from mahavishnu.archive.partitions import CopyPage, Partitions, find_in_partitions, require_home
-from mahavishnu.archive.records import ArchivedLetter
+from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
 from mahavishnu.archive.rules import leaving_tasks, month_of
-from mahavishnu.archive.task_records import ArchivedTask, archived_task_key
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import Between, Condition, Is, Query, Sort
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
 from mahavishnu.stores.base import Collection, Cursor, Page, home_of, pages
+from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition

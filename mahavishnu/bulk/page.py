@@ -45,7 +45,7 @@ from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
 from mahavishnu.model.work import ItemOutcome
-from mahavishnu.search.spelling import query_text
+from mahavishnu.search.completion import query_text
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.page import MOST_RUNS_READ
 

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mahavishnu.bulk.members import find_members, member_query, refusal_reason
+from mahavishnu.bulk.members import RunVerb, find_members, member_query, refusal_reason
 from mahavishnu.bulk.run import BUSY, BulkRun
-from mahavishnu.bulk.verbs import RunVerb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import Difference, difference, has_path, patch_paths, pointer, refuse_unknown_paths

@@ -28,7 +28,7 @@ from mahavishnu.http.schemas import (
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.search.requests import as_query
+from mahavishnu.search.service import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.bulk import rules as bulk_rules
-from mahavishnu.bulk.members import READ, PageConflict, RunLeaseLost, RunMembers, RunStore
+from mahavishnu.bulk.members import READ, PageConflict, RunLeaseLost, RunMembers, RunStore, RunVerb
 from mahavishnu.bulk.rules import POLL_SECONDS, Finish, Halt, MoveSlice, WaitUntil
 from mahavishnu.bulk.run import (
     ACTIVE,
@@ -25,7 +25,6 @@ from mahavishnu.bulk.run import (
     count_items,
     summary,
 )
-from mahavishnu.bulk.verbs import RunVerb
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable

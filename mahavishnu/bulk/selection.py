@@ -25,7 +25,7 @@ from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.search.requests import as_query
+from mahavishnu.search.service import as_query
 
 Verb = Literal["redrive", "archive", "resolve", "fail", "cancel"]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mahavishnu.bulk import rules as bulk_rules
-from mahavishnu.bulk.members import READ, RunMembers, RunStore
+from mahavishnu.bulk.members import READ, RunMembers, RunStore, require_verb
 from mahavishnu.bulk.preview import RunPreview, preview_run, refuse_unknown_places
 from mahavishnu.bulk.run import BulkRun, ItemState, RunItem, RunState
 from mahavishnu.bulk.runner import Runner, announce_run
-from mahavishnu.bulk.verbs import require_verb
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
@@ -24,17 +23,18 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.model.namespaces import acting_namespace, written_namespace
 from mahavishnu.model.permissions import acts_of_run
 from mahavishnu.model.query import (
     NEWEST_FIRST,
     Is,
     Query,
     Sort,
+    acting_namespace,
     filter_query,
     query_from_json,
     query_to_json,
     require_query,
+    written_namespace,
 )
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from mahavishnu.capture.adapters import live_attempt
-from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline
+from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline, LetterIntake
 from mahavishnu.capture.closing import Closing
-from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
     Occurrence,

@@ -30,8 +30,8 @@ from mahavishnu.classify.hookspecs import hookimpl
 from mahavishnu.classify.tracebacks import parse_errors
 from mahavishnu.classify.verdict import Context, Verdict, category, delay, policy
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter_parts import ErrorCategory
-from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 
 op: Any = import_module("re._constants")  # the parse tree of a pattern; type checkers do not know it
 parser: Any = import_module("re._parser")

@@ -11,11 +11,12 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 import typer
 
@@ -23,7 +24,8 @@ from mahavishnu.cli.output import Failed
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from mahavishnu.cli.backend import Backend
+    pass
+    from mahavishnu.engine.queue import LetterQueue
 
 SERVER_VARIABLE = "MAHAVISHNU_SERVER"
 USER_VARIABLE = "MAHAVISHNU_USER"
@@ -142,7 +144,7 @@ def choose_namespace(session: Session, given: dict[str, Any]) -> Any:
 
 
 def _require(name: str) -> str:
-    from mahavishnu.model.namespaces import require_namespace
+    from mahavishnu.model.query import require_namespace
 
     return require_namespace(name)
 
@@ -293,3 +295,32 @@ def instant_from(text: str | None, option: str, now: datetime | None = None, *, 
         return instant_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise InvalidInput(f"{option} takes a time such as 2h, 1d or 2026-01-31T12:00, not {text!r:.80}") from None
+
+
+# ----------------------------------------------------------------------------------------------------
+# The program behind the command line: settings, and stores in this process. `mahavishnu.core` supplies it.
+
+
+class Backend(Protocol):
+    """Everything that commands need of packages above this one. `settings` are `MahavishnuSettings`."""
+
+    def load_settings(self, file: Path | None, given: Mapping[str, Any]) -> Any:
+        """Return the settings. Raises SettingsError with a line for each problem."""
+
+    def is_default_store(self, url: str) -> bool:
+        """Return whether this URL is that of the default store."""
+
+    def make_queue(self, settings: Any) -> LetterQueue:
+        """Return a queue on the store of the settings, not opened yet."""
+
+    def open_queue(self, settings: Any) -> AbstractAsyncContextManager[LetterQueue]:
+        """Open a queue on the store of the settings, with its classifier. Raises InvalidInput for rules."""
+
+    def local_api(self, queue: LetterQueue, max_body_bytes: int) -> Any:
+        """Return the HTTP API of a queue as an ASGI app that needs no server."""
+
+    def import_app(self, name: str, settings_file: Path | None) -> Any:
+        """Import the app that `--app MODULE:NAME` names. Raises InvalidInput."""
+
+    def count_letters(self, path: Path) -> int:
+        """Count the letters in a local store."""

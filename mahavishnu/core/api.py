@@ -14,8 +14,7 @@ from starlette.routing import BaseRoute
 
 from mahavishnu import __version__
 from mahavishnu.access.oidc import Provider, ProviderLogins, ProviderRules
-from mahavishnu.access.sessions import Sessions
-from mahavishnu.access.throttle import LoginThrottle
+from mahavishnu.access.sessions import LoginThrottle, Sessions
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix, Link
 from mahavishnu.console.problems import ProblemPages

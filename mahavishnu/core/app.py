@@ -26,10 +26,8 @@ from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, QueueDisabled
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DEFAULT_ADAPTER, adapter_named_by
 from mahavishnu.model.letter_parts import Source
-from mahavishnu.settings.declared_queues import DeclaredQueues
-from mahavishnu.settings.local_files import describe_file, other_local_files
 from mahavishnu.settings.schema import is_opensearch
-from mahavishnu.settings.wiring import chain_from
+from mahavishnu.settings.wiring import DeclaredQueues, chain_from, describe_file, other_local_files
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
 from mahavishnu.tasks.tracking import TrackedCalls

@@ -16,13 +16,12 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions, Workflow
 from mahavishnu.engine.moves import Act, BulkResult
-from mahavishnu.engine.services import Service
+from mahavishnu.engine.queue import Service
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters import reads
 from mahavishnu.letters.ledger import Ledger
-from mahavishnu.letters.numbers import ReasonLines, count_by_reason
-from mahavishnu.letters.reads import LetterList
+from mahavishnu.letters.reads import LetterList, ReasonLines, count_by_reason
 from mahavishnu.letters.rules import BY_RULE
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.backoff import Backoff
@@ -33,9 +32,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
-from mahavishnu.model.namespaces import ALL_NAMESPACES
 from mahavishnu.model.permissions import Principal
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import ALL_NAMESPACES, Query
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.stores.base import Health, Store, get_one
 from mahavishnu.values.payload import LetterRequest
@@ -45,8 +43,8 @@ if TYPE_CHECKING:
     from mahavishnu.archive.deletion import Deletion
     from mahavishnu.archive.service import Archive
     from mahavishnu.bulk.service import BulkRuns
+    from mahavishnu.capture.capture import LetterIntake
     from mahavishnu.capture.closing import Closing
-    from mahavishnu.capture.intake import LetterIntake
     from mahavishnu.encryption.service import EncryptionRenewal
     from mahavishnu.engine.periodic import PeriodicTask
     from mahavishnu.events.service import DomainEvents
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
     from mahavishnu.letters.requeue import Requeues
     from mahavishnu.letters.transfer import Transfer
     from mahavishnu.monitoring.dashboard import Dashboard
-    from mahavishnu.monitoring.integrity import Integrity
-    from mahavishnu.monitoring.service import Telemetry
+    from mahavishnu.monitoring.service import Integrity, Telemetry
     from mahavishnu.monitoring.statistics import Trends
     from mahavishnu.queues.service import NamedQueues
     from mahavishnu.search.service import Search

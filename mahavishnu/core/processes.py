@@ -20,11 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from mahavishnu.capture.adapters import close_threads
 from mahavishnu.cli.options import Server, StoreUrl, choose_store, session_of
 from mahavishnu.cli.output import Failed, count_of, print_error, print_line, print_notice
-from mahavishnu.core.apps import import_app
+from mahavishnu.core.backend import import_app
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring.exposition import LogFormat, configure_logging
 from mahavishnu.monitoring.probes import ProbeServer, probes_of
-from mahavishnu.settings.access import access_of, provider_of
+from mahavishnu.settings.wiring import access_of, provider_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -62,8 +62,7 @@ def serve(
 ) -> None:
     """Serve the HTTP API. SIGTERM and Ctrl-C stop it gracefully; with an app SIGHUP reads the settings again."""
     from mahavishnu.core.wiring import queue_from
-    from mahavishnu.settings.local_files import describe_file, other_local_files
-    from mahavishnu.settings.wiring import chain_from
+    from mahavishnu.settings.wiring import chain_from, describe_file, other_local_files
 
     if queue and not app:
         raise InvalidInput("--queue says which letters are run: name the --app that runs them")

@@ -17,9 +17,8 @@ from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.run import BulkRun, ItemState, RunState
 from mahavishnu.bulk.service import BulkRuns, RunItems
 from mahavishnu.capture.calls import CaptureBlock
-from mahavishnu.capture.capture import CaptureOutcome
+from mahavishnu.capture.capture import CaptureOutcome, LetterIntake
 from mahavishnu.capture.closing import Closing
-from mahavishnu.capture.intake import LetterIntake
 from mahavishnu.capture.integration import DLQIntegration
 from mahavishnu.capture.runner import WorkflowResult
 from mahavishnu.core.app import MahavishnuApp
@@ -27,17 +26,16 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.encryption.service import EncryptionRenewal, RenewedLot
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.context import Workflow
-from mahavishnu.engine.meters import MetricFamily
 from mahavishnu.engine.moves import Act, BulkResult
 from mahavishnu.engine.recorder import CaptureResult
+from mahavishnu.engine.telemetry import MetricFamily
 from mahavishnu.events.rules import EventPage, EventPosition, Outcome, Publication
 from mahavishnu.events.service import DomainEvents
 from mahavishnu.groups.rules import Group, GroupPage, GroupState, GroupView
 from mahavishnu.groups.service import Groups, GroupSort
 from mahavishnu.http.replies import Replies, Reply
 from mahavishnu.letters.commonalities import GroupCommonalities, LetterContrasts
-from mahavishnu.letters.numbers import ReasonLines
-from mahavishnu.letters.reads import LetterList
+from mahavishnu.letters.reads import LetterList, ReasonLines
 from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.transfer import Document, ImportResult, Transfer
@@ -54,8 +52,7 @@ from mahavishnu.model.letter_parts import (
 from mahavishnu.model.query import Many, Query
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines
-from mahavishnu.monitoring.integrity import Integrity, UnreadableRecords
-from mahavishnu.monitoring.service import Telemetry
+from mahavishnu.monitoring.service import Integrity, Telemetry, UnreadableRecords
 from mahavishnu.monitoring.statistics import Trend, Trends
 from mahavishnu.queues.items import ImportResult as items_ImportResult
 from mahavishnu.queues.items import ItemLease, ItemStatus, QueueItem

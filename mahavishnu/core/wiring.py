@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
-from mahavishnu.engine.tracing import make_tracing
+from mahavishnu.engine.telemetry import make_tracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry

@@ -13,16 +13,14 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from mahavishnu.archive.partitions import Partitions, require_home
-from mahavishnu.archive.records import ArchivedLetter, PartitionState, checksum_of
-from mahavishnu.archive.task_records import ArchivedTask
+from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, PartitionState, checksum_of
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model.clock import SystemClock
 from mahavishnu.model.errors import CannotRestore, CorruptRecord, InvalidInput, MahavishnuError, StoreUnavailable
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Query, require_namespace
 from mahavishnu.stores.base import Collection, Cursor, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision

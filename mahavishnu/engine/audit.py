@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.clock import Clock, read_instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, PermissionDenied, StoreError, StoreUnavailable
 from mahavishnu.model.events import (
@@ -28,13 +27,23 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import MASK
-from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace, written_namespace
 from mahavishnu.model.permissions import Principal
-from mahavishnu.model.query import Between, Condition, Is, Many, Query, Sort
+from mahavishnu.model.query import (
+    ALL_NAMESPACES,
+    Between,
+    Condition,
+    Is,
+    Many,
+    Query,
+    Sort,
+    require_namespace,
+    written_namespace,
+)
 from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.values.payload import is_secret, redact
 
 log = logging.getLogger(__name__)

@@ -15,11 +15,9 @@ from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.event_bus import EventBus
 from mahavishnu.engine.letter_factory import LetterFactory
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
-from mahavishnu.engine.meters import EventMeters, Meters
 from mahavishnu.engine.recorder import Capacities, Capacity, LetterRecorder
 from mahavishnu.engine.store_session import StoreSession
-from mahavishnu.engine.tracing import Tracing
+from mahavishnu.engine.telemetry import EventMeters, Meters, Tracing
 from mahavishnu.engine.waiting_room import WAITING, WaitingFiles, WaitingRoom
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -28,14 +26,21 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
-from mahavishnu.model.namespaces import require_namespace, require_namespace_or_all, written_namespace
 from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
-from mahavishnu.model.query import Query, letter_query, query_to_json
+from mahavishnu.model.query import (
+    Query,
+    letter_query,
+    query_to_json,
+    require_namespace,
+    require_namespace_or_all,
+    written_namespace,
+)
 from mahavishnu.model.rules import Rules
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords, VisibleLetters
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain

@@ -23,14 +23,15 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     fast_constructor,
 )
-from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.query import require_namespace
 from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
-from mahavishnu.values.masks import mask_failure, mask_text
 from mahavishnu.values.payload import (
     NOT_JSON,
     LetterRequest,
     Payload,
     is_secret,
+    mask_failure,
+    mask_text,
     redact,
     write_payload,
     write_values,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import Act
 from mahavishnu.engine.periodic import PeriodicTask
+from mahavishnu.engine.rooms import load
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.permissions import Principal
 from mahavishnu.stores.base import Health, Store
+
+if TYPE_CHECKING:
+    pass
 
 S = TypeVar("S")
 
@@ -73,3 +77,34 @@ class LetterQueue(Protocol):
     def requeue_from_dlq(self) -> Callable[..., Awaitable[dict[str, Any]]]: ...
     async def get_statistics_by_reason(self) -> Any: ...
     async def retry_task(self, task_id: str, *, force: bool = False, **act: Unpack[Act]) -> dict[str, Any]: ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# `Service` makes an attribute of a queue the one object of a class, made at first use.
+
+
+class Service(Generic[S]):
+    """A service of the queue, named by the attribute; a room registers its class under that name.
+
+    The class is imported at first use. It is made by its `for_queue(queue)`, if it has one, or else from the context.
+    """
+
+    def __init__(self, registered: Callable[[], Mapping[str, str]]) -> None:
+        """`registered` returns the `module:Class` of each name."""
+        self._registered = registered
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, queue: None, owner: type) -> Service[S]: ...
+    @overload
+    def __get__(self, queue: LetterQueue, owner: type) -> S: ...
+    def __get__(self, queue: LetterQueue | None, owner: type) -> Service[S] | S:
+        if queue is None:
+            return self
+        kind: Any = load(self._registered()[self._name])
+        make = getattr(kind, "for_queue", None)
+        made: S = kind(queue.context) if make is None else make(queue)
+        vars(queue)[self._name] = made  # found there from now on
+        return made

@@ -21,8 +21,7 @@ from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.namespaces import ALL_NAMESPACES, within_namespace
-from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, Is, Query, Sort, within_namespace
 from mahavishnu.stores.base import Collection, Cursor, Store, write_one
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.events.records import EVENT_POSITIONS, EVENTS
 from mahavishnu.events.rules import (
     REMOVED,
@@ -31,9 +30,9 @@ from mahavishnu.events.rules import (
 from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.events import VOID, DomainEvent, event_key
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.model.query import Between, Is, Query, Sort, require_namespace
 from mahavishnu.stores.base import Result, get_one, home_of, scan, write_one, write_with_retry
+from mahavishnu.stores.scoped import NamespaceRecords
 
 log = logging.getLogger(__name__)
 HOLE_SECONDS = 10.0  # that a reader waits for an event which is being written

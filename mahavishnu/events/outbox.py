@@ -22,7 +22,6 @@ from typing import Any
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import MOST_WAITING
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.events.log import EventLog
 from mahavishnu.events.rules import (
     LATE,
@@ -43,6 +42,7 @@ from mahavishnu.model.query import Between, Query, Sort
 from mahavishnu.stores.base import pages
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import TaskRecord
 

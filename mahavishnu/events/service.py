@@ -35,7 +35,7 @@ from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.model.events import DeliveryMode, DomainEvent, PublicationCondition
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY
-from mahavishnu.model.namespaces import require_namespace
+from mahavishnu.model.query import require_namespace
 
 log = logging.getLogger("mahavishnu.events")
 EventListener = Callable[[DomainEvent], object]

@@ -46,8 +46,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.model.namespaces import ALL_NAMESPACES, acting_namespace
-from mahavishnu.model.query import Is, Query
+from mahavishnu.model.query import ALL_NAMESPACES, Is, Query, acting_namespace
 from mahavishnu.stores.base import Cursor, write_one
 
 if TYPE_CHECKING:

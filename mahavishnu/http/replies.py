@@ -11,7 +11,7 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import Collection, get_one, write_one, write_with_retry
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mahavishnu.model import letter_parts
-from mahavishnu.model.durations import LONGEST_SECONDS
+from mahavishnu.model.clock import LONGEST_SECONDS
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter

@@ -62,7 +62,7 @@ def list_letters(
     chosen = replace(chosen, open=True) if only_open else chosen
     chosen.api_filter()  # raises what is wrong with it before anything is opened
 
-    from mahavishnu.model.namespaces import ALL_NAMESPACES
+    from mahavishnu.model.query import ALL_NAMESPACES
 
     async def converse(api: Connection) -> None:
         params = {**await resolve_filter(api, chosen), "sort": sort}

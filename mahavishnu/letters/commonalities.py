@@ -21,7 +21,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import LOST, MASK, NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import NEWEST_FIRST, At, Condition, Is, Not, Query, adapter_is
 from mahavishnu.model.query_text import TASK_VALUES
-from mahavishnu.search.spelling import query_text
+from mahavishnu.search.completion import query_text
 
 MOST_FACTS = 500  # of the task of one letter
 LARGEST_TASK = 64_000  # characters of a task that is looked into

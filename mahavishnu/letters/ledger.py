@@ -10,12 +10,10 @@ from datetime import datetime, timedelta
 from typing import TypeGuard
 
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
-from mahavishnu.model.namespaces import written_namespace
-from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort, written_namespace
 from mahavishnu.model.tombstones import (
     FoldState,
     GroupSum,
@@ -43,6 +41,7 @@ from mahavishnu.stores.base import (
 )
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS, REVISIONS
 from mahavishnu.stores.retained import LedgerEntry, LedgerState, forget_revisions
+from mahavishnu.stores.scoped import NamespaceRecords
 
 log = logging.getLogger(__name__)
 _TRIES = 10

@@ -44,9 +44,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
-from mahavishnu.search.requests import as_query
 from mahavishnu.search.rules import SavedView
-from mahavishnu.search.service import LetterCount, NamespaceCount, Search
+from mahavishnu.search.service import LetterCount, NamespaceCount, Search, as_query
 from mahavishnu.search.views import Views
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision

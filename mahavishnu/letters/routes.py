@@ -60,7 +60,7 @@ from mahavishnu.letters.transfer import Transfer
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
-from mahavishnu.search.requests import as_query
+from mahavishnu.search.service import as_query
 from mahavishnu.stores.base import Cursor
 from mahavishnu.workers.processing import Processing
 from mahavishnu.workers.service import Workers

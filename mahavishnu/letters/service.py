@@ -32,9 +32,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Difference, difference, same_json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
-from mahavishnu.model.namespaces import acting_namespace
 from mahavishnu.model.permissions import without_payload_of
-from mahavishnu.model.query import Between, Is, Query, filter_query, query_to_json, require_query
+from mahavishnu.model.query import Between, Is, Query, acting_namespace, filter_query, query_to_json, require_query
 from mahavishnu.stores.base import Cursor, Page, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 

@@ -35,8 +35,7 @@ from mahavishnu.model.ids import entry_id_in
 from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, is_plain_json, json_text, nesting_depth
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Query, require_namespace
 from mahavishnu.model.tombstones import count_alone
 from mahavishnu.model.work import place_keys
 from mahavishnu.stores.base import scan

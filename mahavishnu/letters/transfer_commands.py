@@ -298,7 +298,7 @@ def drain(
 
 async def _drain(queue: LetterQueue) -> tuple[DrainResult, int]:
     """Drain the local store of this queue, then let in what waits in files beside it."""
-    from mahavishnu.capture.intake import LetterIntake
+    from mahavishnu.capture.capture import LetterIntake
     from mahavishnu.stores.fallback import FallbackStore
 
     try:

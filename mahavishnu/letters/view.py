@@ -27,7 +27,7 @@ from mahavishnu.cli.output import (
 )
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus, RetryPolicy
-from mahavishnu.model.namespaces import has_items
+from mahavishnu.model.query import has_items
 
 Letter = Mapping[str, Any]
 _SHOWN_FAILURES = 3

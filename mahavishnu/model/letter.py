@@ -31,7 +31,7 @@ from mahavishnu.model.letter_parts import (
     Version,
     draft_copier,
 )
-from mahavishnu.model.namespaces import has_items
+from mahavishnu.model.query import has_items
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it again

@@ -15,8 +15,7 @@ from mahavishnu.model.errors import PermissionDenied
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.namespaces import ALL_NAMESPACES, named_namespaces
-from mahavishnu.model.query import AnyOf, At, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, At, Condition, Is, Missing, Not, Query, named_namespaces
 
 
 class Permission(StrEnum):

@@ -1,6 +1,6 @@
 """Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
 
-`NAMES` is the one table of names for HTTP, the command line, pages and completion; `mahavishnu.search.spelling` writes
+`NAMES` is the one table of names for all surfaces; `mahavishnu.search.completion` writes
 a query as text again.
 """
 

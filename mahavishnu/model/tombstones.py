@@ -28,7 +28,7 @@ from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Counted, DeadLetterStatus, Resolution, ResolutionStatus, Tallies
 from mahavishnu.model.lifecycle import Move
-from mahavishnu.model.retention import BY_RETENTION
+from mahavishnu.model.rules import BY_RETENTION
 
 
 class FoldState(Enum):

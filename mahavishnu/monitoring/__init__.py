@@ -9,7 +9,7 @@ ROOM = Room(
         "telemetry": "mahavishnu.monitoring.service:Telemetry",
         "trends": "mahavishnu.monitoring.statistics:Trends",
         "dashboard": "mahavishnu.monitoring.dashboard:Dashboard",
-        "integrity": "mahavishnu.monitoring.integrity:Integrity",
+        "integrity": "mahavishnu.monitoring.service:Integrity",
     },
     chores="mahavishnu.monitoring.service:chores",
     routes=(

@@ -11,10 +11,10 @@ from typing import Any
 from mahavishnu.archive.partitions import Partitions, require_home
 from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
-from mahavishnu.letters.numbers import ReasonLines, count_by_reason
+from mahavishnu.letters.reads import ReasonLines, count_by_reason
 from mahavishnu.model.query import Between, Is, Missing, Query, Sort
 from mahavishnu.stores.base import Cell, Tally
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState
 

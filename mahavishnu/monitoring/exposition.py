@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mahavishnu.engine.meters import Distribution, KnownBy, MetricFamily, MetricKind, definitions
+from mahavishnu.engine.telemetry import Distribution, KnownBy, MetricFamily, MetricKind, definitions
 
 __all__ = ["CONTENT_TYPE_LATEST", "ProcessCollector", "as_metrics", "exposition"]
 log = logging.getLogger(__name__)

@@ -17,8 +17,7 @@ from mahavishnu.http.schemas import ReasonLine, RequestModel, ResponseModel, fie
 from mahavishnu.monitoring import statistics as trends
 from mahavishnu.monitoring.dashboard import Dashboard
 from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
-from mahavishnu.monitoring.integrity import Integrity
-from mahavishnu.monitoring.service import Telemetry
+from mahavishnu.monitoring.service import Integrity, Telemetry
 from mahavishnu.monitoring.statistics import HOURS, Trends
 from mahavishnu.stores.base import Health
 

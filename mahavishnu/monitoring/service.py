@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, PartitionState
 from mahavishnu.engine.breaker import OTHER, CircuitState
+from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import reporting_to
-from mahavishnu.engine.meters import BY_COUNT, BY_LIFETIME, METRICS, MetricFamily, Reading
 from mahavishnu.engine.periodic import PeriodicTask
-from mahavishnu.engine.tracing import ManagerTracing
+from mahavishnu.engine.telemetry import BY_COUNT, BY_LIFETIME, METRICS, ManagerTracing, MetricFamily, Reading
+from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import CLOSED
-from mahavishnu.model.errors import StoreError
+from mahavishnu.model.errors import CorruptRecord, InvalidInput, StoreError
 from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
-from mahavishnu.stores.base import Health, Tally
+from mahavishnu.stores.base import Collection, Health, Tally, find_pages, home_of, is_home_away
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import stored_kinds
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
@@ -206,3 +211,80 @@ def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
             log.warning("%s", warning, extra=log_event("health.warning"))
 
     return (PeriodicTask("the health warnings", log_warnings, lambda: _HEALTH_SECONDS),)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Finds stored records that cannot be read: each stays where it is, and hides no other.
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRecord:
+    """A record that cannot be read: its kind and key, and why."""
+
+    kind: str
+    key: str
+    why: str
+
+
+class UnreadableRecords(list[UnreadableRecord]):
+    """Records that cannot be read; `degraded` names what was not looked at, and is None for the whole."""
+
+    degraded: str | None = None
+
+
+class Integrity:
+    """Looks through everything that a store has, of all namespaces."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context = context
+
+    async def find_unreadable(self, limit: int = 1000) -> UnreadableRecords:
+        """Return the records that cannot be read, at most `limit`. It reads every record once, page by page.
+
+        In the archive also copies whose checksum differs are found. Raises InvalidInput, and StoreError while the store
+        gives no answer.
+
+        >>> (await dlq.integrity.find_unreadable())[0].why  # doctest: +SKIP
+        "it has no 'task_id'"
+        """
+        if type(limit) is not int or not 1 <= limit <= 100_000:
+            raise InvalidInput(f"limit is a whole number from 1 to 100000, not {limit!r:.80}")
+        await self._context.require("find unreadable", "store")
+        await self._context.open()
+        found = UnreadableRecords()
+        async for name, collection in self._collections(found):
+            async for page in find_pages(collection, Query()):
+                found.degraded = found.degraded or page.degraded
+                found += [
+                    UnreadableRecord(name, problem.key, problem.reason)
+                    if isinstance(problem, CorruptRecord)
+                    else UnreadableRecord(name, "", str(problem))
+                    for problem in page.corrupt
+                ]
+                found += [
+                    UnreadableRecord(name, copy.key, "its checksum differs from what was written")
+                    for copy in page.items
+                    if isinstance(copy, ArchivedLetter | ArchivedTask) and not copy.is_intact()
+                ]
+                if len(found) >= limit:
+                    del found[limit:]
+                    return found
+        return found
+
+    async def _collections(self, found: UnreadableRecords) -> AsyncIterator[tuple[str, Collection[Any]]]:
+        """Yield everything that can be read now, by name."""
+        store = self._context.store
+        for kind in (*stored_kinds(), WAITING):
+            yield kind.name, store.collection(kind)
+        if is_home_away(store):
+            found.degraded = found.degraded or "the archive is out of reach"
+            return
+        places = Partitions(home_of(store), self._context.clock)
+        partitions = await places.every()
+        for each in partitions:
+            if each.state is PartitionState.ATTACHED:
+                yield f"archive {each.name}", places.letters(each.name)
+                if each.has_tasks:
+                    yield f"archived tasks {each.name}", places.tasks(each.name)
+        if detached := [each.name for each in partitions if each.state is PartitionState.DETACHED]:
+            found.degraded = found.degraded or f"detached partitions were not read: {', '.join(detached)}"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.letters.ledger import Ledger
-from mahavishnu.letters.numbers import _UNFIT, count_letters, statistics
+from mahavishnu.letters.reads import _UNFIT, count_letters, statistics
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter_parts import (
     NO_ADAPTER,

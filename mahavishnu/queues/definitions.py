@@ -9,8 +9,7 @@ from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.errors import InvalidOption, MahavishnuError, NoSuchQueue, StoreError, StoreUnavailable
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.query import Query, Sort, require_namespace
 from mahavishnu.queues import rules
 from mahavishnu.queues.records import QUEUES
 from mahavishnu.queues.rules import (

@@ -16,7 +16,6 @@ from typing import Any
 
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import (
     IllegalMove,
@@ -32,14 +31,26 @@ from mahavishnu.model.ids import document_key, entry_instant
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus, Source, SourceKind
-from mahavishnu.model.namespaces import items_namespace, queue_of_items, require_namespace
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import (
+    AnyOf,
+    Between,
+    Condition,
+    Is,
+    Missing,
+    Not,
+    Query,
+    Sort,
+    items_namespace,
+    queue_of_items,
+    require_namespace,
+)
 from mahavishnu.queues import items as rules
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.items import ImportResult, ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition, QueueKind
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, get_one, home_of, write_one
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
 log = logging.getLogger("mahavishnu.queues")
 IN_ORDER = (Sort("created_at"), Sort("entry_id"))

@@ -27,7 +27,7 @@ from mahavishnu.model.letter_parts import (
     Version,
     fast_constructor,
 )
-from mahavishnu.model.namespaces import items_namespace
+from mahavishnu.model.query import items_namespace
 from mahavishnu.model.tombstones import delete
 from mahavishnu.queues.rules import OnDead, QueueDefinition
 

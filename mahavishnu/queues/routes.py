@@ -15,7 +15,7 @@ from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
 from mahavishnu.queues.service import NamedQueues
-from mahavishnu.search.requests import as_query
+from mahavishnu.search.service import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on items"))]

@@ -13,12 +13,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from mahavishnu.model.clock import instant_text
-from mahavishnu.model.durations import parse_duration
+from mahavishnu.model.clock import instant_text, parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.namespaces import LONGEST_NAMESPACE, items_namespace
+from mahavishnu.model.query import LONGEST_NAMESPACE, items_namespace
 
 LONGEST_QUEUE_NAME = 100
 MOST_ATTEMPTS = 1_000_000

@@ -12,15 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
-from mahavishnu.engine.letters import SCOPED_FIELDS, NamespaceRecords
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.ledger import Ledger
-from mahavishnu.letters.numbers import count_letters, statistics
-from mahavishnu.model.durations import require_wait
+from mahavishnu.letters.reads import count_letters, statistics
+from mahavishnu.model.clock import require_wait
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
-from mahavishnu.model.namespaces import items_namespace
-from mahavishnu.model.query import Query, filter_query
+from mahavishnu.model.query import Query, filter_query, items_namespace
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem
@@ -28,6 +26,7 @@ from mahavishnu.queues.moves import QueueMoves
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.work import QueueWork
 from mahavishnu.stores.base import Cursor, Page, is_home_away
+from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
 _CHORES_SECONDS = 10.0
 

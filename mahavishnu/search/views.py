@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mahavishnu.model.errors import ChangedMeanwhile, NoSuchView
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.query import Query, Sort, require_namespace
 from mahavishnu.search.records import VIEWS
 from mahavishnu.search.rules import SavedView, require_view, require_view_name, view_key
 from mahavishnu.stores.base import get_one, scan, write_with_retry

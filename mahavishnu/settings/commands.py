@@ -93,7 +93,7 @@ def check_settings(context: typer.Context, json: AsJson = False) -> None:
 def _refusals(settings: MahavishnuSettings) -> Iterator[str]:
     """Yield settings that `serve` or a worker would refuse."""
     from mahavishnu.classify.yaml_rules import YamlRules
-    from mahavishnu.settings.access import access_of
+    from mahavishnu.settings.wiring import access_of
 
     origins = settings.origins()
     rules = settings.classifier_rules

@@ -22,8 +22,8 @@ from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
-from mahavishnu.model.namespaces import require_namespace
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.query import require_namespace
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.queues.rules import check_declared
 from mahavishnu.settings.problems import display_value, refusal
 from mahavishnu.settings.schema import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
+from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.settings.sources import FormError, Keys, SourcedValue, Values
 
 _QUOTE = "a value that begins with * & or ! has to be put in quotes"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,7 +20,14 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, cast
 
 from mahavishnu.model.clock import instant
-from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.errors import (
+    IncompatibleStore,
+    InvalidInput,
+    InvalidQuery,
+    MahavishnuError,
+    StoreError,
+    StoreUnavailable,
+)
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
 from mahavishnu.stores.kind import Kind, T
@@ -544,3 +552,33 @@ def require_partitions(store: Store) -> PartitionedStore:
     if not all(hasattr(store, name) for name in ("detach", "attach", "drop")):
         raise InvalidInput(f"{store!r} cannot take a part of what it keeps away")
     return cast("PartitionedStore", store)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The schema number of a store: refuses what this version cannot read, and upgrades what an older one wrote.
+
+SCHEMA = 1  # raised when other code could misread or spoil a store, together with an entry in UPGRADES
+UNNUMBERED = 0  # a store of a development version before 0.1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The way from one number to the next one.
+
+    `file` gets a connection in a transaction, which stores the number, too: it is done once. `index` gets a function
+    that sends a request (method, path, body) and the name of the index. It may be done twice, also at the same time.
+    """
+
+    file: Callable[[sqlite3.Connection], None]
+    index: Callable[[Callable[..., Awaitable[object]], str], Awaitable[None]]
+
+
+UPGRADES: dict[int, Upgrade] = {}  # by the number that they lead away from
+
+
+def upgrades_from(found: int, what: str) -> list[Upgrade]:
+    """Return the upgrades from the number that was `found` to the present one. Raises IncompatibleStore."""
+    steps = range(found, SCHEMA)
+    if found > SCHEMA or any(step not in UPGRADES for step in steps):
+        raise IncompatibleStore(what, found, SCHEMA)
+    return [UPGRADES[step] for step in steps]

@@ -20,14 +20,17 @@ from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
-from mahavishnu.stores.letter_codec import decoder, encode, text_decoder, with_version
-from mahavishnu.stores.letter_document import (
+from mahavishnu.stores.letter_codec import (
     SCHEMA,
     TALLIES,
     TalliesPart,
+    decoder,
     derived_text,
+    encode,
     more_words_of,
     task_values_of,
+    text_decoder,
+    with_version,
     words_of,
 )
 from mahavishnu.stores.retained import LedgerEntry, Revision

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from mahavishnu.capture.intake import LetterIntake
+from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.verdict import STALE, Verdict

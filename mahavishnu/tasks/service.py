@@ -15,8 +15,7 @@ from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuErr
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter_parts import DlqReason
-from mahavishnu.model.namespaces import ALL_NAMESPACES, require_namespace
-from mahavishnu.model.query import Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort, require_namespace
 from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.records import TASKS, TRANSITIONS

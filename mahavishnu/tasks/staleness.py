@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from mahavishnu.capture.intake import LetterIntake
+from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.events import Event, EventName, log_event
+from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
-from mahavishnu.model.yaml_size import MOST_NODES, is_too_large
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, get_one, update_many_with_retry
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.handover import MARK, make_stale_letter

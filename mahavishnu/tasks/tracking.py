@@ -24,7 +24,7 @@ from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuE
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.namespaces import ALL_NAMESPACES
+from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
 from mahavishnu.tasks.run import TaskRun

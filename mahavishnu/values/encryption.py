@@ -23,8 +23,7 @@ from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json, pointer_step, unescape
 from mahavishnu.model.letter import DeadLetter, L, evolve
 from mahavishnu.model.letter_parts import Failure
-from mahavishnu.values.masks import mask_failure
-from mahavishnu.values.payload import is_secret
+from mahavishnu.values.payload import is_secret, mask_failure
 
 if TYPE_CHECKING:
     from mahavishnu.values.typed_json import Types

@@ -18,8 +18,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.namespaces import ALL_NAMESPACES, written_namespace
-from mahavishnu.model.query import Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, Query, Sort, written_namespace
 from mahavishnu.stores.base import Collection, get_one, write_one
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of

@@ -19,7 +19,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.durations import require_wait
+from mahavishnu.model.clock import require_wait
 from mahavishnu.model.errors import (
     CannotRestore,
     IllegalMove,

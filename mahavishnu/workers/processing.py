@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mahavishnu.capture.intake import LetterIntake
+from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.audit import AuditRecord
 from mahavishnu.engine.breaker import Breakers, circuit_name
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, Workflow
@@ -25,8 +25,8 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
+from mahavishnu.workers.attempt import Misfits
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
-from mahavishnu.workers.misfits import Misfits
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import require_adapter, shares_of

@@ -10,8 +10,7 @@ from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.namespaces import ALL_NAMESPACES, has_items
-from mahavishnu.model.query import Condition, Is
+from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, has_items
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
 REMOTE_LIVES_SECONDS = 300.0

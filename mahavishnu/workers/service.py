@@ -12,8 +12,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.namespaces import ALL_NAMESPACES
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerWatch
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import (

@@ -20,7 +20,7 @@ from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import InvalidInput, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import get_one, scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.testing import FaultyStore

@@ -8,12 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.task_records import ARCHIVED_TASKS, ArchivedTask
+from mahavishnu.archive.records import ARCHIVED_LETTERS, ARCHIVED_TASKS, ArchivedTask, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import get_one, pages
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.tasks.records import TRANSITIONS

@@ -21,7 +21,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former

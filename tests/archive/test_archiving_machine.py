@@ -27,9 +27,8 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids
 from mahavishnu.model.errors import MahavishnuError
-from mahavishnu.model.namespaces import items_namespace
-from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.query import Query, items_namespace
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY
 from mahavishnu.stores.memory import MemoryStore

@@ -18,7 +18,7 @@ from mahavishnu.model.errors import IllegalMove, NoSuchLetter
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.query import Query
 from mahavishnu.model.reconcile import reconcile_letters
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.retained import keep_former

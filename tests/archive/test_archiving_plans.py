@@ -12,13 +12,12 @@ import pytest
 from mahavishnu.archive.rules import leaving_history, leaving_queries, old_records
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.engine.audit import AUDIT
-from mahavishnu.model.namespaces import own_records, within_namespace
-from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.query import Query, own_records, within_namespace
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite import query as sqlite_sql
+from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing.clock import START
 

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.letters import VisibleLetters, without_deleted
 from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.model import tombstones
 from mahavishnu.model.errors import AlreadyResolved, InvalidInput, StoreUnavailable
@@ -26,6 +25,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import Revision
+from mahavishnu.stores.scoped import VisibleLetters, without_deleted
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
 from tests.bulk.test_preview import STATES, letter_in
 from tests.support.queues import House, Runs, fill, letter_of, sound

@@ -16,7 +16,7 @@ from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import LostLease, NoSuchLetter
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS

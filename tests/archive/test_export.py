@@ -15,7 +15,7 @@ from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.transfer import parse_letter
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.testing.faults import Call
 from tests.archive.test_archiving import LATER, MONTH, closed, run
 from tests.support.kills import kill_at_each_call

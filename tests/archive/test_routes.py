@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.tasks.service import Lifecycle
 from tests.support.api import ApiHarness
 

@@ -21,7 +21,7 @@ from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import cancel, resolve
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.tombstones import delete, retire
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching

@@ -28,7 +28,7 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan, update_with_retry
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
 from mahavishnu.testing import FaultyStore

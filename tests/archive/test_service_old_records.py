@@ -13,7 +13,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import AUDIT
 from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, REVISIONS

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.records import ARCHIVE_PARTITIONS, archive_kind
-from mahavishnu.archive.task_records import ARCHIVED_TASKS
+from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_TASKS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, NoSuchTask
 from mahavishnu.model.query import Query
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import Cursor, get_one, scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.tasks.records import TASKS, TRANSITIONS

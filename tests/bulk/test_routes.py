@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from mahavishnu.bulk import routes as runs
-from mahavishnu.bulk.verbs import VERBS
+from mahavishnu.bulk.members import VERBS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.testing import ManualClock

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import respx
 
-from mahavishnu.capture.http_adapter import HttpAdapter
+from mahavishnu.capture.adapters import HttpAdapter
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue

@@ -103,7 +103,7 @@ def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Pat
         f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "sys.argv = ['mahavishnu', 'dlq', 'list']\n"
-        "from mahavishnu.core.program import main\n"
+        "from mahavishnu.__main__ import main\n"
         "sys.exit(main())\n"
     )
     found = subprocess.run(
@@ -133,7 +133,7 @@ def test_a_terminal_that_knows_only_ascii() -> None:
 def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list[str]) -> None:
     script = (
         f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['mahavishnu', *{arguments!r}];"
-        "from mahavishnu.core.program import main; sys.exit(main())"
+        "from mahavishnu.__main__ import main; sys.exit(main())"
     )
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60
@@ -170,7 +170,7 @@ def test_a_command_does_not_wait_for_what_it_does_not_need(
     kept(f"sqlite:///{tmp_path}/letters.db", {"task_id": "wf_1"})
     script = (
         f"import sys; sys.argv = ['mahavishnu', *{arguments!r}];"
-        "from mahavishnu.core.program import main; code = main();"
+        "from mahavishnu.__main__ import main; code = main();"
         "print('\\n'.join(sys.modules)); sys.exit(code)"
     )
     found = subprocess.run(

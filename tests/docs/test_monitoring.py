@@ -15,7 +15,7 @@ import yaml
 from mahavishnu.core.commands import GROUPS as COMMAND_GROUPS
 from mahavishnu.core.commands import verbs_of
 from mahavishnu.core.rooms import pages
-from mahavishnu.engine.meters import METRICS, MetricKind
+from mahavishnu.engine.telemetry import METRICS, MetricKind
 from mahavishnu.model.events import LOG_EVENTS
 from tests.support.opensearch.tools import tool
 

@@ -22,7 +22,7 @@ from mahavishnu.letters.requeue import Requeues
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.letters.transfer import Transfer
 from mahavishnu.monitoring.dashboard import Dashboard
-from mahavishnu.monitoring.integrity import Integrity
+from mahavishnu.monitoring.service import Integrity
 from mahavishnu.monitoring.statistics import Trends
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.service import Search

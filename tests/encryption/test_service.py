@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
-from mahavishnu.archive.task_records import ARCHIVED_TASKS
+from mahavishnu.archive.records import ARCHIVED_LETTERS, ARCHIVED_TASKS, archive_kind
 from mahavishnu.core.api import Access
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings

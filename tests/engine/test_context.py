@@ -7,7 +7,7 @@ from dataclasses import replace
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
 from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 
 
 def test_each_class_has_one_rule_set() -> None:

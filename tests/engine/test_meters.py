@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions
 from mahavishnu.engine.context import Limits
-from mahavishnu.engine.meters import METRICS, MOST_VALUES, Distribution, EventMeters, Meters, MetricFamily
+from mahavishnu.engine.telemetry import METRICS, MOST_VALUES, Distribution, EventMeters, Meters, MetricFamily
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.monitoring.exposition import exposition
 from mahavishnu.testing import ManualClock

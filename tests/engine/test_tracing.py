@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.tracing import OpenTelemetryTracing, Tracing
+from mahavishnu.engine.telemetry import OpenTelemetryTracing, Tracing
 from mahavishnu.testing import ManualClock
 
 CANARY = "canary-4711"

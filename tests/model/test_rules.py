@@ -12,8 +12,7 @@ from mahavishnu.alerts.rules import AlertRules
 from mahavishnu.events.rules import EventRules
 from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.model.rules import Rules, require_web_url, rule
+from mahavishnu.model.rules import RetentionRules, Rules, require_web_url, rule
 from mahavishnu.tasks.staleness_rules import StalenessRules
 
 

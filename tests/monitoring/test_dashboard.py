@@ -12,12 +12,12 @@ import pytest
 from mahavishnu.archive.copies import ArchiveReader
 from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState, evolve, new_task

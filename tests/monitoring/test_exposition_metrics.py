@@ -12,7 +12,7 @@ from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.api import create_app
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.engine.meters import METRICS
+from mahavishnu.engine.telemetry import METRICS
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore

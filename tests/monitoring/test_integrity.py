@@ -10,7 +10,7 @@ import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.monitoring.integrity import UnreadableRecord
+from mahavishnu.monitoring.service import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.testing import FaultyStore

@@ -11,12 +11,12 @@ import pytest
 from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.breaker import MOST_CIRCUITS, MOST_LABELS
-from mahavishnu.engine.letters import VisibleLetters
 from mahavishnu.letters.transfer import letter_as_line
 from mahavishnu.stores.base import Health
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.scoped import VisibleLetters
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
 from tests.support.api import ApiHarness, bearer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
-from mahavishnu.engine.meters import KnownBy
+from mahavishnu.engine.telemetry import KnownBy
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -10,7 +10,7 @@ from typing import Any
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError
-from mahavishnu.model.namespaces import items_namespace
+from mahavishnu.model.query import items_namespace
 from mahavishnu.queues.items import ItemLease
 from mahavishnu.queues.service import NamedQueues
 

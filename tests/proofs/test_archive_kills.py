@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.archive.records import archive_kind
-from mahavishnu.archive.task_records import ARCHIVED_TASKS
+from mahavishnu.archive.records import ARCHIVED_TASKS, archive_kind
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import scan

@@ -14,7 +14,7 @@ from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import MahavishnuError, NoSuchLetter, NoSuchTask, StoreUnavailable
-from mahavishnu.model.retention import RetentionRules
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.urls import open_store
 from mahavishnu.tasks.service import Lifecycle

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from mahavishnu.model.durations import LONGEST_SECONDS, require_wait
+from mahavishnu.model.clock import LONGEST_SECONDS, require_wait
 from mahavishnu.model.errors import InvalidInput
 from tests.support.api import ApiHarness
 

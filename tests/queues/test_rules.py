@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.durations import parse_duration
+from mahavishnu.model.clock import parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.queues import rules as queues
 from mahavishnu.queues.rules import AttemptsRule, QueueDefinition, QueueKind, RetryRule

@@ -13,7 +13,7 @@ from mahavishnu.model.errors import InvalidQuery, InvalidQueryText
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import LONGEST_TEXT, AnyOf, At, Between, Condition, Is, Missing, Not, Query, letter_query
 from mahavishnu.model.query_text import BY_NAME, NAMES, QueryName, names_in, read_conditions, read_query, values_of
-from mahavishnu.search.spelling import query_text, quote_value
+from mahavishnu.search.completion import query_text, quote_value
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import matching
 from mahavishnu.testing import make_letter

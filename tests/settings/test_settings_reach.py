@@ -21,7 +21,7 @@ from mahavishnu.core import wiring
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.processes import api_of, log_format_of, open_listener, worker_probes
-from mahavishnu.engine.tracing import OpenTelemetryTracing
+from mahavishnu.engine.telemetry import OpenTelemetryTracing
 from mahavishnu.events.rules import EventRules
 from mahavishnu.http.auth import Actor
 from mahavishnu.http.proxies import Proxies
@@ -29,10 +29,10 @@ from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.permissions import Permission, Principal
-from mahavishnu.model.retention import RetentionRules
-from mahavishnu.settings.access import access_of, provider_of
+from mahavishnu.model.rules import RetentionRules
 from mahavishnu.settings.schema import fields
 from mahavishnu.settings.sections import LimitSettings
+from mahavishnu.settings.wiring import access_of, provider_of
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore

@@ -21,7 +21,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict, Res
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.kinds import HISTORY, LETTERS
-from mahavishnu.stores.letter_document import SCHEMA
+from mahavishnu.stores.letter_codec import SCHEMA
 from tests.support.letters import NOON, captured, claimed, failure, noon
 from tests.support.strategies import letters
 

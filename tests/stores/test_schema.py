@@ -19,14 +19,13 @@ import pytest
 
 from mahavishnu.model.errors import IncompatibleStore
 from mahavishnu.model.query import Query
-from mahavishnu.stores import schema
-from mahavishnu.stores.base import Store, write_one
+from mahavishnu.stores import base as schema
+from mahavishnu.stores.base import Store, Upgrade, write_one
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.opensearch import OpenSearchStore
-from mahavishnu.stores.schema import Upgrade
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite.store import partition_path
 from mahavishnu.testing import make_letter

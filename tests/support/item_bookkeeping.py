@@ -15,8 +15,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model import lifecycle
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.namespaces import items_namespace
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Query, items_namespace
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from tests.support.bookkeeping import Diary, RecordCount, archived_letters, compare_numbers, is_deleted, is_retired

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.app import MahavishnuApp
-from mahavishnu.engine.letters import NamespaceRecords
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks import tracking as signs
 from mahavishnu.tasks.rules import sign
 from mahavishnu.tasks.staleness_rules import LIVES, StalenessRules

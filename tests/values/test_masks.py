@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mahavishnu.classify.exceptions import LONGEST_MESSAGE, cut
 from mahavishnu.model.letter_parts import Failure
-from mahavishnu.values.masks import mask_failure, mask_text
+from mahavishnu.values.payload import mask_failure, mask_text
 from tests.support.letters import NOON
 
 

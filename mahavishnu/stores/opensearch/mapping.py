@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic
 from msgspec import Raw
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores import schema
+from mahavishnu.stores import base as schema
+from mahavishnu.stores.base import Upgrade
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, T, flatten, is_findable, to_json_value
-from mahavishnu.stores.schema import Upgrade
 
 if TYPE_CHECKING:
     from mahavishnu.stores.opensearch.index import Index

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores import schema
+from mahavishnu.stores import base as schema
 from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number

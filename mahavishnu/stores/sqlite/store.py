@@ -28,10 +28,9 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
-from mahavishnu.stores.sqlite import query as sqlite_sql
+from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector
-from mahavishnu.stores.sqlite.query import Sql
-from mahavishnu.stores.sqlite.table import Table, expected_version, term
+from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
 __all__ = ["SQLiteCollection", "SQLiteStore"]

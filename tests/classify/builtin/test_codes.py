@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.classify.builtin.codes import match_name, statuses_in
-from mahavishnu.classify.builtin.text import match_text
+from mahavishnu.classify.builtin.rules import match_text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from mahavishnu import stores
 from mahavishnu.archive import records as archived
-from mahavishnu.archive import task_records as archived_tasks
+from mahavishnu.archive import records as archived_tasks
 from mahavishnu.bulk.run import BulkRun, RunItem, RunPage
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.groups.rules import Group

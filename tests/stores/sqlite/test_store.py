@@ -32,8 +32,8 @@ from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite.query import Sql
 from mahavishnu.stores.sqlite.store import MANY, READERS, SQLiteCollection
+from mahavishnu.stores.sqlite.table import Sql
 from mahavishnu.testing import make_letter
 
 SOON = timedelta(milliseconds=20)

@@ -13,18 +13,17 @@ from typing import Any
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.engine.letters import without_deleted
 from mahavishnu.letters.ledger import WITH_NUMBERS
-from mahavishnu.letters.numbers import BY_REASON
-from mahavishnu.model.namespaces import within_namespace
-from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query
+from mahavishnu.letters.reads import BY_REASON
+from mahavishnu.model.query import NEWEST_FIRST, SOONEST_FIRST, Between, Is, Query, Sort, letter_query, within_namespace
 from mahavishnu.queues.intake import QueueLetters
 from mahavishnu.stores.base import Buckets, scan
 from mahavishnu.stores.kind import LONGEST_TERM, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.scoped import without_deleted
 from mahavishnu.stores.sqlite import SQLiteStore
-from mahavishnu.stores.sqlite import query as sqlite_sql
+from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
 from mahavishnu.workers.rules import run_by

@@ -9,9 +9,18 @@ from typing import Generic
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
-from mahavishnu.model.namespaces import ALL_NAMESPACES, own_records, within_namespace, without_waiting_items
 from mahavishnu.model.permissions import Scope, without_payload_search
-from mahavishnu.model.query import Between, Condition, Is, Not, Query
+from mahavishnu.model.query import (
+    ALL_NAMESPACES,
+    Between,
+    Condition,
+    Is,
+    Not,
+    Query,
+    own_records,
+    within_namespace,
+    without_waiting_items,
+)
 from mahavishnu.stores.base import Buckets, Collection, Cursor, Histogram, Page, Result, Tally
 from mahavishnu.stores.kind import T
 
