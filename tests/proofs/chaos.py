@@ -26,12 +26,13 @@ from subprocess import PIPE, Popen
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from mahavishnu.archive.archiving import ArchiveRemains, Archiving
+from mahavishnu.archive.archiving import Archiving, Leftovers
+from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import Clock
-from mahavishnu.stores.base import Store
+from mahavishnu.stores.base import Store, home_of
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
@@ -258,7 +259,7 @@ class Chaos:
                 clock.offset += timedelta(hours=1)
             await dlq.deletion.finish()
             await Archiving(dlq.context, RETENTION).run(1000, dry_run=False)  # which a worker does every hour
-            await ArchiveRemains(dlq.context).finish()
+            await Leftovers(dlq.context, Partitions(home_of(dlq.store), dlq.clock)).remove_leftovers()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]
