@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))  # so that it runs as a file, too
 
 from tools import ratchets  # noqa: E402
 from tools.imports import PACKAGE, Source, fragments, imports, source, strangers, upward  # noqa: E402
+from tools.places import find_stray_tests  # noqa: E402
 from tools.words import participles, relative_docstrings  # noqa: E402
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -107,6 +108,7 @@ def main(arguments: Sequence[str] | None = None, limits: Path = ratchets.FILE) -
     hints = {name: f"python tools/check_house.py {option}" for option, name in LISTS.items()}
     wrong += ratchets.above(values, file["house"], hints)
     wrong += ratchets.below(values, file["house"], "python tools/check_house.py --write")
+    wrong += find_stray_tests(ROOT)
     sys.stderr.writelines(f"{each}\n" for each in wrong)
     return 1 if wrong else 0
 

@@ -254,9 +254,9 @@ def print_table(
     if for_people():
         room = _width()
         for name in reversed(spare):
-            if _needed(left, widths, texts) > room:
+            if _least_width(left, widths, texts) > room:
                 left.remove(name)
-        if len(columns) > 2 and (room < NARROW or _needed(left, widths, texts) > room):
+        if len(columns) > 2 and (room < NARROW or _least_width(left, widths, texts) > room):
             _print_blocks(columns, cells)
             return
         fixed = sum(widths[name] for name in left if name not in texts)
@@ -283,7 +283,7 @@ def _row(texts: Sequence[Sequence[str]], lengths: Sequence[int], widths: Sequenc
     return (" " * GAP).join(padded).rstrip(" ")
 
 
-def _needed(columns: Sequence[str], widths: Mapping[str, int], texts: Mapping[str, int]) -> int:
+def _least_width(columns: Sequence[str], widths: Mapping[str, int], texts: Mapping[str, int]) -> int:
     """Return the least width of a table of these columns."""
     least = (min(widths[name], texts.get(name, widths[name])) for name in columns)
     return sum(least) + GAP * (len(columns) - 1)

@@ -39,7 +39,7 @@ class HttpTransport:
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
         """Send one request and return its whole answer."""
-        with self._explained("" if method == "GET" else LOOK):
+        with self._explain_errors("" if method == "GET" else LOOK):
             response = await self._client.request(method, url, headers=dict(headers), content=content)
         return Answer(url, response.status_code, {**response.headers}, response.content)
 
@@ -47,7 +47,7 @@ class HttpTransport:
     async def stream(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
         """The head of an answer, and its body part by part; that of a refusal is read at once."""
         timeout = httpx.Timeout(TIMEOUT_SECONDS, read=None)
-        with self._explained():
+        with self._explain_errors():
             async with self._client.stream("GET", url, headers=dict(headers), timeout=timeout) as response:
                 body = await response.aread() if response.is_error else b""
                 yield Answer(url, response.status_code, {**response.headers}, body), response.aiter_bytes()
@@ -57,7 +57,7 @@ class HttpTransport:
         await self._client.aclose()
 
     @contextmanager
-    def _explained(self, hint: str = "") -> Iterator[None]:
+    def _explain_errors(self, hint: str = "") -> Iterator[None]:
         """Raise what httpx raises as an error of ours; for changes, with a hint where the outcome is unknown."""
         try:
             yield

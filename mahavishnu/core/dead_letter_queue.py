@@ -11,7 +11,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from mahavishnu.core.rooms import chores, service_names, services, stored_kinds
+from mahavishnu.core.rooms import chores, room_kinds, service_names, services
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions, Workflow
@@ -36,6 +36,7 @@ from mahavishnu.model.permissions import Principal
 from mahavishnu.model.query import ALL_NAMESPACES, Query
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.stores.base import Health, Store, get_one
+from mahavishnu.stores.kinds import offer_kinds, stored_kinds
 from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = [
     "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",
     "RetryPolicy",
 ]  # fmt: skip
+offer_kinds(room_kinds)
 KINDS = (*stored_kinds(), WAITING)
 DLQFullError = QueueFull
 
@@ -107,6 +109,9 @@ class DeadLetterQueue:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
         store = store or store_for(opensearch_client, KINDS)
+        if hasattr(store, "on_arrival"):  # a pair of stores: what was kept locally comes home for every kind
+            for kind in KINDS:
+                store.collection(kind)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.context.session.shutdown = self.shutdown
         if observability_manager is not None:

@@ -38,7 +38,6 @@ _NAMES = (
     "http",
     "console",
 )
-_KINDS = tuple(f"mahavishnu.stores.kinds:{name}" for name in ("LETTERS", "HISTORY", "LEDGER", "REVISIONS"))
 # The processes themselves belong to no room.
 _PROCESSES = Room(
     groups=(
@@ -69,9 +68,9 @@ def service_names() -> dict[str, str]:
 
 
 @cache
-def stored_kinds() -> tuple[Kind[Any], ...]:
-    """Return every kind of record but that of letters that wait for room, which a local store keeps for itself."""
-    return tuple(load(target) for target in (*_KINDS, *(each for room in rooms() for each in room.kinds)))
+def room_kinds() -> tuple[Kind[Any], ...]:
+    """Return the kinds of records of all rooms."""
+    return tuple(load(target) for room in rooms() for target in room.kinds)
 
 
 def chores(queue: LetterQueue) -> Iterator[PeriodicTask]:

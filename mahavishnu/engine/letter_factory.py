@@ -221,7 +221,7 @@ class LetterFactory:
             try:
                 if name in ("repos", "depends_on"):
                     value = texts(value, name)
-                plain = _checked(plain._replace(**{name: value}))
+                plain = _require_usable(plain._replace(**{name: value}))
             except Exception:
                 given[name] = json_safe_copy(value, self._describe)
                 if name == "task_id":
@@ -287,7 +287,7 @@ def _id_in_place_of(unusable: object) -> str:
     return new_task_id(unusable) if unusable and isinstance(unusable, str) else new_task_id()
 
 
-def _checked(request: LetterRequest) -> LetterRequest:
+def _require_usable(request: LetterRequest) -> LetterRequest:
     """The request, if a letter can be named so and have these. Raises InvalidInput, or anything for an odd value."""
     namespace = DEFAULT_NAMESPACE if request.namespace is None else require_namespace(request.namespace)
     document_key(request.task_id, namespace, request.queue)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
@@ -317,11 +316,14 @@ REVISIONS = dataclass_kind(
 )
 
 
-def stored_kinds() -> tuple[Kind[Any], ...]:
-    """Return every kind that may come home from a local store: those of letters, and those of all rooms.
+_offers: list[Callable[[], Iterable[Kind[Any]]]] = []
 
-    The rooms are above the stores, so the list is loaded by name. A kind that is missing in it goes home only once its
-    collection was asked for.
-    """
-    kinds: tuple[Kind[Any], ...] = import_module("mahavishnu.core.rooms").stored_kinds()
-    return kinds
+
+def offer_kinds(load: Callable[[], Iterable[Kind[Any]]]) -> None:
+    """Count the kinds that `load()` returns among those of stores; packages above this one have some, too."""
+    _offers.append(load)
+
+
+def stored_kinds() -> tuple[Kind[Any], ...]:
+    """Return the kinds that come home from a local store; one that is missing comes once its collection is used."""
+    return (LETTERS, HISTORY, LEDGER, REVISIONS, *(kind for load in _offers for kind in load()))

@@ -40,7 +40,6 @@ from mahavishnu.model.query import words
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, json_text, read_instant, why_unreadable
 from mahavishnu.stores.kind import flatten, instant_text, scalar_text
 
-
 # Written into each document; raised when older code could misread a newer one. Such code leaves the letter alone.
 # 2: what runs a letter, and how its payload is read, stand in fields. Code that knows only 1 drops them, and counts a
 # failed attempt of each letter whose adapter it lacks.
@@ -447,8 +446,8 @@ def text_decoder(
             lasting, passing = _read_lasting(text), _read_passing(text)
             counted = _read_tallies(text) if '"tally_' in text else None
             payload = EMPTY if lasting.task is UNSET else read_json(bytes(lasting.task))
-            labels = _known(read_json, lasting.metadata)
-            types = _known(read_json, lasting.payload_types)
+            labels = _read_if_any(read_json, lasting.metadata)
+            types = _read_if_any(read_json, lasting.payload_types)
             if lasting.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
                 return None
             return _letter(kind, lasting, passing, counted, payload, labels, types, version)
@@ -561,7 +560,7 @@ def _letter(
     return cast("L", made)
 
 
-def _known(read_json: Callable[[bytes], Json], data: Any) -> Json:
+def _read_if_any(read_json: Callable[[bytes], Json], data: Any) -> Json:
     """Read the users' JSON; mostly it is empty, and one object stands for all of those."""
     return EMPTY if not data or (data := bytes(data)) == b"{}" else read_json(data)
 

@@ -386,13 +386,13 @@ class Encryption:
     @cached_property
     def _ciphers(self) -> Mapping[str, Any]:
         """Ciphers by the id of their key."""
-        return {name: _library()(_derived(key, b"encrypt")) for name, key in self.keys.items()}
+        return {name: _library()(_derive(key, b"encrypt")) for name, key in self.keys.items()}
 
     @cached_property
     def _encryptor(self) -> Encryptor:
         key = self.key_id
         assert key is not None  # there are fields, so there are keys
-        marking = _derived(next(iter(self.keys.values())), b"mark")
+        marking = _derive(next(iter(self.keys.values())), b"mark")
         cipher = self._ciphers[key]
 
         def mark(text: str) -> str:
@@ -448,7 +448,7 @@ def _encrypted_paths(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def _derived(key: bytes, purpose: bytes) -> bytes:
+def _derive(key: bytes, purpose: bytes) -> bytes:
     """A key for one purpose, so that no two uses share one."""
     return hmac.digest(key, b"mahavishnu " + purpose, hashlib.sha256)
 

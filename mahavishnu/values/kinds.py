@@ -191,29 +191,31 @@ def _base64(value: bytes | bytearray) -> str:
     return base64.b64encode(value).decode()
 
 
-def _named(
+def _kind_of(
     name: str, of: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any], what: str
 ) -> ValueKind:
     return ValueKind(of, to_plain, from_plain, what, name)
 
 
 BUILT_IN: tuple[ValueKind, ...] = (
-    _named("decimal", Decimal, str, _decimal, "a Decimal"),
-    _named("datetime", datetime, _moment_plain, _datetime, "a datetime"),
-    _named("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
-    _named("time", time, _moment_plain, _time, "a time"),
-    _named("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
-    _named("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
-    _named("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
-    _named("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
-    _named("pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"),
-    _named("bytes", bytes, _base64, _bytes, "bytes as base64"),
-    _named("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
-    _named("complex", complex, str, lambda plain: complex(_text(plain)), "a complex number"),
+    _kind_of("decimal", Decimal, str, _decimal, "a Decimal"),
+    _kind_of("datetime", datetime, _moment_plain, _datetime, "a datetime"),
+    _kind_of("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
+    _kind_of("time", time, _moment_plain, _time, "a time"),
+    _kind_of("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
+    _kind_of("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
+    _kind_of("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
+    _kind_of("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
+    _kind_of(
+        "pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"
+    ),
+    _kind_of("bytes", bytes, _base64, _bytes, "bytes as base64"),
+    _kind_of("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
+    _kind_of("complex", complex, str, lambda plain: complex(_text(plain)), "a complex number"),
 )
 #: For numbers that JSON, or parsers of it, do not have.
-LARGE_INT = _named("int", int, str, _int, "a whole number")  # `str` raises ValueError above 4300 digits
-SPECIAL_FLOAT = _named("float", float, repr, _float, "a number")
+LARGE_INT = _kind_of("int", int, str, _int, "a whole number")  # `str` raises ValueError above 4300 digits
+SPECIAL_FLOAT = _kind_of("float", float, repr, _float, "a number")
 _PLAIN_TYPES = frozenset([str, int, float, bool, type(None), dict, list, tuple, set, frozenset])
 _BY_TYPE: Mapping[type, ValueKind] = {kind.type: kind for kind in BUILT_IN}
 _BY_NAME: Mapping[str, ValueKind] = {kind.name: kind for kind in (*BUILT_IN, LARGE_INT, SPECIAL_FLOAT)}

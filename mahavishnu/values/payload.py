@@ -342,7 +342,7 @@ def _spellings(secret: str) -> Iterator[str]:
 def _mask(text: str, forms: set[str]) -> str:
     if not forms:
         return text
-    spans = [*_quoted(text, forms), *_torn(text, forms)]
+    spans = [*_quotes_in(text, forms), *_torn_ends(text, forms)]
     if not spans:
         return text
     shown, kept, begin, end = list[str](), 0, *min(spans)
@@ -354,7 +354,7 @@ def _mask(text: str, forms: set[str]) -> str:
     return "".join((*shown, text[kept:begin], MASK, text[end:]))
 
 
-def _quoted(text: str, forms: set[str]) -> Iterator[Span]:
+def _quotes_in(text: str, forms: set[str]) -> Iterator[Span]:
     """Yield the places of forms in the text; of those that begin at one place the longest."""
     if len(forms) <= _FEW:
         there = [form for form in forms if form in text]
@@ -383,7 +383,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _torn(text: str, forms: set[str]) -> Iterator[Span]:
+def _torn_ends(text: str, forms: set[str]) -> Iterator[Span]:
     """Yield the rest of a form whose middle, end or beginning is where a long text was cut."""
     for cut in _CUT.finditer(text):
         before, after = text[: cut.start()], text[cut.end() :]

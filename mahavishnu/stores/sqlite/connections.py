@@ -329,7 +329,7 @@ class Connections:
         except BaseException:
             connection.close()
             raise
-        self._writing, self._places, self._calm = connection, (place, *self._found()[1:]), False
+        self._writing, self._places, self._calm = connection, (place, *self._find_places()[1:]), False
 
     @property
     def writing(self) -> sqlite3.Connection:
@@ -357,7 +357,7 @@ class Connections:
         if state != self._folder_state:
             self._folder_state, self._folder_since, self._calm = state, now, False
         if not self._calm:
-            if self._found() != self._places:
+            if self._find_places() != self._places:
                 self._checked = 0.0
                 raise self._file_replaced()
             self._calm = bool(state) and now - self._folder_since > _TICK_SECONDS
@@ -380,7 +380,7 @@ class Connections:
 
         Raises StoreUnavailable where it cannot be done without harm, and what `open` raises.
         """
-        now, before = self._found(), self._places
+        now, before = self._find_places(), self._places
         if now == before:
             return
         with self._without_readers():
@@ -403,7 +403,7 @@ class Connections:
         with self._without_readers():
             if self._writing is None:
                 return
-            if self._is_log_foreign(self._found()):
+            if self._is_log_foreign(self._find_places()):
                 _keep_open(self._writing)
             else:
                 self._close_all()
@@ -438,7 +438,7 @@ class Connections:
 
     def _close_all(self) -> None:
         os.close(self._log)
-        with _kept(Path(self._names[1]), self._places[1]):
+        with _keep_log(Path(self._names[1]), self._places[1]):
             for each in (*self._reading, self.writing):
                 each.close()
         self._reading.clear()
@@ -469,7 +469,7 @@ class Connections:
                 self._reading.append(own.connection)
             return function(own.connection)
 
-    def _found(self) -> tuple[_Place, ...]:
+    def _find_places(self) -> tuple[_Place, ...]:
         """Return the places that have the names now: of the file, of its log, and of its shared memory."""
         file, log_file, memory = self._names
         return _place(file), _place(log_file), _place(memory)
@@ -504,7 +504,7 @@ def _keep_open(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _kept(log_file: Path, ours: _Place) -> Iterator[None]:
+def _keep_log(log_file: Path, ours: _Place) -> Iterator[None]:
     """Keep a log that is not ours: closing the last connection, SQLite deletes whatever has the name of the log."""
     if _place(str(log_file)) in (None, ours):
         yield

@@ -62,26 +62,26 @@ class PartitionCollection(Generic[T]):
         self._file, self._records = file, file.main_collection(kind)
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
-        return await (await self._opened(may_be_made=True)).write(records)
+        return await (await self._open_collection(may_be_made=True)).write(records)
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        return await (await self._opened()).remove(records)
+        return await (await self._open_collection()).remove(records)
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:
-        return await (await self._opened()).get(keys)
+        return await (await self._open_collection()).get(keys)
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
-        return await (await self._opened()).find(query, after)
+        return await (await self._open_collection()).find(query, after)
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        return await (await self._opened()).tally(query, by, sums=sums, spans=spans)
+        return await (await self._open_collection()).tally(query, by, sums=sums, spans=spans)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
-        return await (await self._opened()).histogram(query, buckets)
+        return await (await self._open_collection()).histogram(query, buckets)
 
-    async def _opened(self, *, may_be_made: bool = False) -> SQLiteCollection[T]:
+    async def _open_collection(self, *, may_be_made: bool = False) -> SQLiteCollection[T]:
         """Open the file, and return its records. Raises StoreUnavailable where it is missing."""
         if not may_be_made and not await asyncio.to_thread(self._file.path.exists):
             raise StoreUnavailable(f"{self._file.path} is not there: put it back, or detach the partition")
@@ -380,7 +380,7 @@ class SQLiteCollection(Generic[T]):
         groups, ranges = ([self.kind.by_name[name] for name in names] for names in (by, spans))
         place, edges = len(by), len(by) + 1 + len(sums)
 
-        def found(values: Sequence[Any]) -> dict[str, Any]:
+        def as_cells(values: Sequence[Any]) -> dict[str, Any]:
             return {each.name: term(each, it) for each, it in zip(ranges, values, strict=True) if it is not None}
 
         return Tally(
@@ -388,8 +388,8 @@ class SQLiteCollection(Generic[T]):
                 tuple(map(term, groups, row)): Cell(
                     row[place],
                     {name: total or 0 for name, total in zip(sums, row[place + 1 : edges], strict=True)},
-                    found(row[edges::2]),
-                    found(row[edges + 1 :: 2]),
+                    as_cells(row[edges::2]),
+                    as_cells(row[edges + 1 :: 2]),
                 )
                 for row in rows
                 if row[place]

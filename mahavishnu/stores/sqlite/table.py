@@ -384,7 +384,7 @@ def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Seq
 
 def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
     """Select the values of `by`, the count, the sums, and the least and greatest values of `spans`, for each group."""
-    where = _all([_estimated(table, each) for each in query.where])
+    where = _all([_with_likelihood(table, each) for each in query.where])
     groups = [quote(name) for name in by]
     cells = [f"sum({quote(name)})" for name in sums]
     cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
@@ -397,13 +397,13 @@ def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str
 
 def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
     """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
-    where = _all([_estimated(table, each) for each in buckets.narrow(query).where])
+    where = _all([_with_likelihood(table, each) for each in buckets.narrow(query).where])
     number = f"({quote(buckets.field)} - ?) / ?"
     text = f"SELECT {number}, count(*) FROM {table.name} WHERE {where.text} GROUP BY 1"
     return Sql(text, (milliseconds(buckets.start), buckets.step, *where.values))
 
 
-def _estimated(table: Table[Any], condition: Condition) -> Sql:
+def _with_likelihood(table: Table[Any], condition: Condition) -> Sql:
     """Return the condition, marked where it holds for few rows: SQLite takes it for as selective as any other."""
     found = _condition(table, condition)
     if isinstance(condition, Is) and set(condition.values) & {*table.kind.by_name[condition.field].rare}:
@@ -445,7 +445,7 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
             return _contains(name, pair_needle(path, scalar_text(value)))
         case Between(_, at_least, below, at_most):
             bounds = [(">=", at_least, True), ("<", below, True), ("<=", at_most, False)]
-            limits = [Sql(f"{name} {sign} ?", (_bound(field, it, up),)) for sign, it, up in bounds if it is not None]
+            limits = [Sql(f"{name} {sign} ?", (_edge(field, it, up),)) for sign, it, up in bounds if it is not None]
             return _all(limits or [Sql(f"{name} IS NOT NULL")])
     raise InvalidQuery(f"{condition!r} is no condition")
 
@@ -501,7 +501,7 @@ def _contains(name: str, text: str) -> Sql:
     return Sql(f"instr({name}, ?) > 0", (text,)) if is_unicode(text) else _NEVER
 
 
-def _bound(field: Field[Any], value: Any, up: bool) -> Any:
+def _edge(field: Field[Any], value: Any, up: bool) -> Any:
     if field.type is FieldType.DATE:
         return milliseconds(value, up=up)
     if isinstance(value, int) and bindable_or_none(value) is None:  # farther out than any column can be
@@ -519,7 +519,7 @@ def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tu
     if not all(is_unicode(text) for text in (*values, key) if isinstance(text, str)):
         raise foreign_cursor()
     named = zip((table.kind.by_name[sort.field] for sort in sorts), values, strict=True)
-    bound = [it if it is None or isinstance(it, str) else _bound(field, it, False) for field, it in named]
+    bound = [it if it is None or isinstance(it, str) else _edge(field, it, False) for field, it in named]
     return (*bound, key)
 
 
