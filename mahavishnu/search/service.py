@@ -58,9 +58,9 @@ class Search:
     """Queries as text, see docs/howto-search.md.
 
     >>> import asyncio
-    >>> from mahavishnu.engine.queue import LetterQueue
+    >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     >>> async def main():
-    ...     async with LetterQueue() as dlq:
+    ...     async with DeadLetterQueue() as dlq:
     ...         await dlq.enqueue("order-7", {"currency": "EURO"}, [], "card declined", adapter="orders")
     ...         found = await dlq.letters.find(dlq.search.query("adapter:orders task.currency:EURO age<1h"))
     ...         return [letter.task_id for letter in found.items]

@@ -20,9 +20,9 @@ class Views:
     """The saved views of one namespace; those of `*` are only listed. All methods raise StoreError.
 
     >>> import asyncio
-    >>> from mahavishnu.engine.queue import LetterQueue
+    >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     >>> async def main():
-    ...     async with LetterQueue() as dlq:
+    ...     async with DeadLetterQueue() as dlq:
     ...         await dlq.views.save("Old orders", "adapter:orders age>1d", by="ann")
     ...         return [view.text for view in await dlq.views.list()]
     >>> asyncio.run(main())

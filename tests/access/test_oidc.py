@@ -358,7 +358,7 @@ async def test_a_provider_that_cannot_tell_the_groups_now_does_not_say_that_ther
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         about = {"userinfo_endpoint": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"}
         with pytest.raises(ProviderProblem) as problem:
-            await provider._with_user_info(about, {"sub": "u-ann"}, "token")
+            await provider._find_person(about, {"sub": "u-ann"}, {"access_token": "token"})
     assert problem.value.status == 502, "as while it gives no answer: the session goes on"
 
 
