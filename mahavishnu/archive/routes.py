@@ -165,7 +165,8 @@ def _arguments(params: NamespacePageQuery) -> dict[str, Any]:
 
 
 def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Response:
-    headers = page_headers(request, Page[Any](page.items, page.next))
+    paging: Page[Any] = Page(page.items, page.next)
+    headers = page_headers(request, paging)
     if page.corrupt:
         headers["X-Corrupt"] = str(len(page.corrupt))
     return json_response(to_json([line.to_dict() for line in page.items]), 200, headers)
