@@ -96,7 +96,7 @@ def test_each_refused_line_is_named_also_those_of_one_name(run: Run, monkeypatch
     odd = json.dumps({**json.loads(first), "retry_count": -1})
     name = json.loads(first)["entry_id"]
     for at_once in (4000, 2):  # the second time they are in two requests
-        monkeypatch.setattr("mahavishnu.cli.transfer._BATCH_LETTERS_HERE", at_once)
+        monkeypatch.setattr("mahavishnu.letters.transfer_commands._BATCH_LETTERS_HERE", at_once)
         done = run("dlq", "import", "-", stdin="\n".join([odd, first, odd, odd]))
         assert done.out == "1 here already\n"
         said = [line.split(":")[1].strip() for line in done.err.splitlines()]
