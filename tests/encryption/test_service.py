@@ -28,7 +28,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.testing import Faults, FaultyStore, turn
 from mahavishnu.values.encryption import Encryption, new_key
-from tests.core.test_access import client
+from tests.settings.test_wiring_access import client
 from tests.support.queues import House, letter_of, queue_of
 from tests.support.store_strategies import awkward_texts, objects
 from tests.values.test_encryption import CANARY, Shop, open_letters, settings
