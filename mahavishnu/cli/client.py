@@ -220,7 +220,7 @@ async def open_connection(
     Raises Unreachable where there is none.
     """
     if dlq is None and session.server:
-        from mahavishnu.cli.transports import HttpTransport
+        from mahavishnu.cli.http_transport import HttpTransport
 
         server = HttpTransport(session)
         try:
@@ -230,7 +230,7 @@ async def open_connection(
         finally:
             await server.close()
         return
-    from mahavishnu.cli.transports import LocalTransport
+    from mahavishnu.cli.local_transport import LocalTransport
     from mahavishnu.stores.urls import mask
 
     if dlq is None and not new:

@@ -56,14 +56,11 @@ from mahavishnu.http.schemas import (
 from mahavishnu.letters import commonalities
 from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.letters.service import LetterOperations
-from mahavishnu.letters.transfer import Transfer
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.search.service import as_query
 from mahavishnu.stores.base import Cursor
-from mahavishnu.workers.processing import Processing
-from mahavishnu.workers.service import Workers
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
@@ -173,7 +170,10 @@ async def import_letters(
 
     A letter that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
-    from mahavishnu.letters.transfer import documents_in  # what lists letters does not wait for it
+    from mahavishnu.letters.transfer import (
+        Transfer,  # what lists letters does not wait for it
+        documents_in,  # what lists letters does not wait for it
+    )
 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not kind.endswith("json"):
@@ -202,6 +202,8 @@ def _import_problem(problem: MahavishnuError) -> str:
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()]) -> Response:
     """Stream whole letters as they are stored. An answer without HTTP's proper end is not complete."""
+    from mahavishnu.letters.transfer import Transfer  # what lists letters does not wait for it
+
     return await stream_lines(dlq.service(Transfer).export(as_query(params, dlq.context.clock.now())), NDJSON)
 
 
@@ -230,6 +232,8 @@ async def one(
 
 async def _why_each_waits(dlq: LetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
     """Return the reason why each letter waits; None if that is unknown now, or if it does not wait."""
+    from mahavishnu.workers.service import Workers  # what lists letters does not wait for it
+
     try:
         return await dlq.service(Workers).why_each_waits(letters)
     except StoreError:
@@ -328,6 +332,8 @@ async def retry(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None, force: bool = False
 ) -> Response:
     """Run the letter here and now, without using up its automatic retries. The server needs the app for that."""
+    from mahavishnu.workers.processing import Processing  # what lists letters does not wait for it
+
     await _get_letter(dlq, task_id, where)
     ran = await dlq.retry_task(decode_id(task_id), force=force, **_act(actor, body, where))
     if "status" not in ran:

@@ -158,7 +158,10 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 "mahavishnu.core.api",
                 "mahavishnu.bulk.routes",
             }
-            | {f"mahavishnu.cli.{name}" for name in ("letter_actions", "groups", "runs", "processes")}
+            | {
+                f"mahavishnu.{name}"
+                for name in ("bulk.letter_commands", "groups.commands", "bulk.commands", "core.processes")
+            }
             | {"mahavishnu.values.arguments", "mahavishnu.values.hints", "mahavishnu.values.typed_edit"}
             | {"mahavishnu.values.typed_json", "mahavishnu.values.kinds"},
         ),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mahavishnu.cli.client import Connection
+from mahavishnu.cli.local_transport import LocalTransport
 from mahavishnu.cli.options import Session
 from mahavishnu.cli.output import Failed
-from mahavishnu.cli.transports import LocalTransport
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 
