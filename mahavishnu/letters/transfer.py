@@ -91,9 +91,9 @@ class Transfer:
         Raise InvalidInput, and StoreError rather than leave some out.
 
         >>> import asyncio
-        >>> from mahavishnu.engine.queue import LetterQueue
+        >>> from mahavishnu.core.dead_letter_queue import DeadLetterQueue
         >>> async def main():
-        ...     async with LetterQueue() as here, LetterQueue() as there:
+        ...     async with DeadLetterQueue() as here, DeadLetterQueue() as there:
         ...         await here.enqueue("wf_1", {}, [], "connection reset")
         ...         lines = [line async for line in here.transfer.export()]
         ...         return [await there.transfer.import_letter(line) for line in lines]
