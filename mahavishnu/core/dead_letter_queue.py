@@ -16,7 +16,7 @@ from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, QueueOptions, Workflow
 from mahavishnu.engine.moves import Act, BulkResult
-from mahavishnu.engine.queue import Service
+from mahavishnu.engine.queue import Service, service_of
 from mahavishnu.engine.store_session import store_for
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.letters import reads
@@ -169,8 +169,9 @@ class DeadLetterQueue:
     _ledger = cached_property(lambda self: Ledger(self.context))
 
     def service(self, kind: type[S]) -> S:
-        """Return the service of this class, which a room has registered."""
-        found: S = getattr(self, service_names()[f"{kind.__module__}:{kind.__qualname__}"])
+        """Return the service of this class, which a room has registered; it needs no attribute here."""
+        target = f"{kind.__module__}:{kind.__qualname__}"
+        found: S = service_of(self, service_names()[target], target)
         return found
 
     def chores(self) -> Iterable[PeriodicTask]:

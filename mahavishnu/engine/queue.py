@@ -103,8 +103,14 @@ class Service(Generic[S]):
     def __get__(self, queue: LetterQueue | None, owner: type) -> Service[S] | S:
         if queue is None:
             return self
-        kind: Any = load(self._registered()[self._name])
-        make = getattr(kind, "for_queue", None)
-        made: S = kind(queue.context) if make is None else make(queue)
-        vars(queue)[self._name] = made  # found there from now on
+        made: S = service_of(queue, self._name, self._registered()[self._name])
         return made
+
+
+def service_of(queue: LetterQueue, name: str, target: str) -> Any:
+    """Return the queue's service of this name; import its class, `module:Class`, and make it at first use."""
+    if name not in vars(queue):
+        kind: Any = load(target)
+        make = getattr(kind, "for_queue", None)
+        vars(queue)[name] = kind(queue.context) if make is None else make(queue)
+    return vars(queue)[name]
