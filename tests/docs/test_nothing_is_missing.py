@@ -120,7 +120,9 @@ def test_the_map_has_every_folder_of_code() -> None:
 
 def test_the_tree_is_in_the_order_of_imports() -> None:
     """A reader takes the order of the table for the order that import-linter enforces."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     layers = next(each["layers"] for each in contracts if each["id"] == "house")
     order = [name.strip() for layer in layers for name in layer.split("|") if name != "__main__"]
     table = ARCHITECTURE.partition("## The tree")[2].partition("\n## ")[0]
