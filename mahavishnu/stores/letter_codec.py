@@ -142,7 +142,7 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):
-    """Fields that a run changes: those of `mahavishnu.model.letter.PASSING`, without the tallies."""
+    """The fields that a run changes, without the tallies."""
 
     status: DeadLetterStatus
     updated_at: str
