@@ -43,7 +43,11 @@ _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def public(thing: type) -> Iterator[str]:
+<<<<<<< Updated upstream
     """Yield the names that users may call or read: not `for_queue`, by which a queue makes its services."""
+=======
+    """What users may call or read."""
+>>>>>>> Stashed changes
     return (name for name in dir(thing) if not name.startswith("_") and name != "for_queue")
 
 
