@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +43,8 @@ _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def public(thing: type) -> Iterator[str]:
-    """What users may call or read."""
-    return (name for name in dir(thing) if not name.startswith("_"))
+    """Yield the names that users may call or read: not `for_queue`, by which a queue makes its services."""
+    return (name for name in dir(thing) if not name.startswith("_") and name != "for_queue")
 
 
 @pytest.mark.parametrize("thing", [MahavishnuApp, DeadLetterQueue, DLQIntegration], ids=lambda thing: thing.__name__)
@@ -109,46 +110,48 @@ def cells() -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def files(text: str) -> list[Path]:
-    """The modules that are named in a cell; the folder of the first one counts for those after it."""
-    found: list[Path] = []
-    folder = Path()
-    for span in _SPAN.findall(text):
-        if not span.endswith(".py"):
-            continue
-        path = PACKAGE / span
-        if here := sorted(path.parent.glob(path.name)):
-            folder = Path(Path(span).parts[0])
-        else:
-            here = sorted((PACKAGE / folder).glob(span))
-        assert here, f"there is no {span}"
-        found += here
-    return found
-
-
 def test_the_map_has_every_folder_of_code() -> None:
-    """And each that it names exists."""
-    table = ARCHITECTURE.partition("## The house")[2].partition("\n## ")[0]
+    """Name each package in the tree once, and no other."""
+    table = ARCHITECTURE.partition("## The tree")[2].partition("\n## ")[0]
     mapped = {span.rstrip("/") for row in cells() if row[0] in table for span in _SPAN.findall(row[0])}
     every = {str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("__init__.py")} - {"."}
     assert mapped == every
 
 
-def test_what_the_steps_name_is_where_they_say() -> None:
-    """Each function of "follow one letter", in the modules of its row, or of a row above it."""
-    steps = ARCHITECTURE.partition("## Follow one letter")[2].partition("## Where to add things")[0]
-    code: list[str] = []
-    named = 0
-    for row in cells():
-        if len(row) != 2 or row[1] not in steps or not _SPAN.search(row[1]):
-            continue
-        code += [path.read_text(encoding="utf-8") for path in files(row[1])]
-        for name in _SPAN.findall(row[1]):
-            if not name.endswith(".py"):
-                named += 1
-                last = name.rpartition(".")[2]
-                assert any(re.search(rf"\b(def|class) {last}\b", text) for text in code), f"there is no {name}"
-    assert named > 30
+def test_the_tree_is_in_the_order_of_imports() -> None:
+    """A reader takes the order of the table for the order that import-linter enforces."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(each["layers"] for each in contracts if each["id"] == "house")
+    order = [name.strip() for layer in layers for name in layer.split("|") if name != "__main__"]
+    table = ARCHITECTURE.partition("## The tree")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)/`", table, re.MULTILINE) == order
+
+
+def test_the_steps_name_functions_of_the_module_before_them() -> None:
+    """Each walk has at most ten steps, each with a function or class that is in the module named just before it."""
+    walks = ARCHITECTURE.partition("## Five walks")[2].partition("## Where to add things")[0].split("\n### ")[1:]
+    assert len(walks) == 5
+    for walk in walks:
+        steps = [row for row in cells() if len(row) == 2 and row[1] != "where" and " | ".join(row) in walk]
+        assert 5 < len(steps) <= 10
+        for step in steps:
+            spans, code = _SPAN.findall(step[1]), ""
+            assert not spans[-1].endswith(".py"), f"no function in {step[1]}"
+            for span in spans:
+                if span.endswith(".py"):
+                    code = (PACKAGE / span).read_text(encoding="utf-8")
+                else:
+                    last = span.rpartition(".")[2]
+                    assert re.search(rf"\b(def|class) {last}\b", code), f"there is no {span} in {step[1]}"
+
+
+def test_each_module_that_the_page_names_exists() -> None:
+    """Also beside the walks, where a path has its folder."""
+    named = {span for span in _SPAN.findall(ARCHITECTURE) if re.fullmatch(r"[\w/]+/\w+\.(py|html)", span)}
+    assert named
+    assert [each for each in named if not (PACKAGE / each).exists() and not (ROOT / each).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
