@@ -173,8 +173,7 @@ def remove_cookie(response: Response, scheme: str) -> None:
     response.delete_cookie(cookie_name(scheme), path="/", secure=scheme == "https", httponly=True, samesite="lax")
 
 
-# ----------------------------------------------------------------------------------------------------
-# Failed logins are slowed down, for each address, in bounded memory.
+# --- failed logins are slowed down, for each address, in bounded memory
 
 FREE_FAILURES = 5  # that cost nothing: people mistype
 FIRST_WAIT, LONGEST_WAIT = 2.0, 300.0  # seconds; each further failure doubles the wait

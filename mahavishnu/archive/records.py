@@ -263,9 +263,7 @@ ARCHIVE_PARTITIONS = dataclass_kind(
     ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
 )
 
-
-# ----------------------------------------------------------------------------------------------------
-# What the archive keeps of lifecycle tasks: a task with all its moves as one record, in the partition of its month.
+# --- what the archive keeps of lifecycle tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

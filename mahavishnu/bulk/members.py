@@ -50,8 +50,7 @@ from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Collection, Cursor, Result, get_one, scan, write_one
 from mahavishnu.stores.retained import keep_revisions
 
-# ----------------------------------------------------------------------------------------------------
-# What bulk runs can do to letters: the change of each, the checks before it, and the event after it.
+# --- what bulk runs can do to letters: the change of each, the checks before it, and the event after it
 
 Change = Callable[[QueueContext, BulkRun, DeadLetter, datetime], DeadLetter]
 
@@ -155,8 +154,6 @@ def require_verb(verb: str, patch: Any, *, redrive: bool) -> tuple[str, Edit | N
     name = REDRIVE.name if redrive else verb
     return name, None if patch is None else Edit.of({}, patch)
 
-
-# ----------------------------------------------------------------------------------------------------
 
 READ = 20  # pages read at once
 _FOUND = 1000  # letters that are looked up at once

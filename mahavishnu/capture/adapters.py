@@ -345,8 +345,7 @@ def run_as(task_id: str | None, task: Any, adapter: str, namespace: str | None =
         current_attempt.reset(token)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Runs a task by posting it to a URL.
+# --- runs a task by posting it to a URL
 
 
 class HttpAdapter:

@@ -42,8 +42,7 @@ from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
 from mahavishnu.stores.base import Result
 from mahavishnu.values.payload import LetterRequest, redact
 
-# ----------------------------------------------------------------------------------------------------
-# Intake of new letters, whoever brings them: records them, announces them, and raises what keeps it from that.
+# --- intake of new letters, whoever brings them: records them, announces them, and raises what keeps it from that
 
 log = logging.getLogger(__name__)
 _EVENTS = {
@@ -134,8 +133,6 @@ class LetterIntake:
         known = policy in BUILT_IN or queue.backoffs.problem_with(policy) is None
         return known and not letter.depends_on and len(letter.payload.text) <= queue.letter_factory.max_task_bytes
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _LONGEST_REASON = 500
 _PLACES = {

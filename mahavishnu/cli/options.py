@@ -297,8 +297,7 @@ def instant_from(text: str | None, option: str, now: datetime | None = None, *, 
         raise InvalidInput(f"{option} takes a time such as 2h, 1d or 2026-01-31T12:00, not {text!r:.80}") from None
 
 
-# ----------------------------------------------------------------------------------------------------
-# The program behind the command line: settings, and stores in this process. `mahavishnu.core` supplies it.
+# --- the program behind the command line: settings, and stores in this process. `mahavishnu.core` supplies it
 
 
 class Backend(Protocol):

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from mahavishnu.monitoring.service import Telemetry
     from mahavishnu.tasks.service import Lifecycle
 
-
-# ----------------------------------------------------------------------------------------------------
-# The app's own connection to OpenSearch.
+# --- the app's own connection to OpenSearch
 
 
 class OpenSearchIntegration:
@@ -65,8 +63,6 @@ class OpenSearchIntegration:
         if "client" in self.__dict__:
             await self.__dict__.pop("client").close()
 
-
-# ----------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 T = TypeVar("T")

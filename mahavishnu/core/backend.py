@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
     from mahavishnu.settings.settings import MahavishnuSettings
 
-
-# ----------------------------------------------------------------------------------------------------
-# `ProcessBackend`: settings, stores and apps for the command line, each imported when a command needs it.
+# --- `ProcessBackend`: settings, stores and apps for the command line, each imported when a command needs it
 
 
 class ProcessBackend:
@@ -70,9 +68,6 @@ class ProcessBackend:
         from mahavishnu.settings.wiring import count_letters
 
         return count_letters(path)
-
-
-# ----------------------------------------------------------------------------------------------------
 
 
 def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:

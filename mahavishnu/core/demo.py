@@ -38,9 +38,7 @@ from mahavishnu.settings.schema import NO_STORE
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp
 
-
-# ----------------------------------------------------------------------------------------------------
-# A handful of workflows that fail in telling ways, and a clock that makes their hours pass in seconds.
+# --- a handful of workflows that fail in telling ways, and a clock that makes their hours pass in seconds
 
 REPOS = ["api", "web", "billing"]
 CURRENCIES = {"EUR": 100, "SEK": 100, "JPY": 1}  # what one is in its smallest unit
@@ -201,9 +199,6 @@ def _order(number: int) -> Mapping[str, Any]:
 
 _NUMBERS = (*range(WRONG + 1, WRONG + 7), *range(1, WRONG + 1))  # the wrong ones came last
 _ORDERS = tuple((f"order-{number}", _order(number)) for number in _NUMBERS)
-
-
-# ----------------------------------------------------------------------------------------------------
 
 _TRY = (
     "open {url} in a browser: the console, with a first fix to try",

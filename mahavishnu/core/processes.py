@@ -362,8 +362,7 @@ def stop_signals() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Connections that wait for their client: bounded in time and number, so that they do not take the place of others.
+# --- connections that wait for their client
 
 HEAD_SECONDS = 10.0  # for the head of a request, from its first byte; for the first one, from the connection on
 MOST_IDLE = 256  # connections without a request; a process has files for 1,024 where nobody has asked for more

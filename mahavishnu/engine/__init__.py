@@ -1,1 +1,1 @@
-"""How failures become letters, and how due letters are retried: attempts, each a pipeline, and their processor."""
+"""Building blocks of services: the context, the store session, the event bus, letters on their way in, rooms."""

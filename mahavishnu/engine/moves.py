@@ -16,8 +16,7 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Collection, Cursor, pages, update_many_with_retry
 from mahavishnu.stores.kind import T
 
-# ----------------------------------------------------------------------------------------------------
-# Who does something with letters, and why.
+# --- who does something with letters, and why
 
 
 class Act(TypedDict, total=False):
@@ -28,8 +27,6 @@ class Act(TypedDict, total=False):
     namespace: str | None
     queue: str
 
-
-# ----------------------------------------------------------------------------------------------------
 
 Change = Callable[[DeadLetter], DeadLetter]
 _NAMED_LETTERS = 50  # keys of moved letters that an audit entry names
@@ -166,8 +163,7 @@ def bulk_summary(result: BulkResult) -> dict[str, Any]:
     return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}
 
 
-# ----------------------------------------------------------------------------------------------------
-# Work on a long list: page by page, while the next page is being read, or past what cannot be read.
+# --- work on a long list: page by page, while the next page is being read, or past what cannot be read
 
 P = TypeVar("P")
 

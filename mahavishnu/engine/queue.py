@@ -79,8 +79,7 @@ class LetterQueue(Protocol):
     async def retry_task(self, task_id: str, *, force: bool = False, **act: Unpack[Act]) -> dict[str, Any]: ...
 
 
-# ----------------------------------------------------------------------------------------------------
-# `Service` makes an attribute of a queue the one object of a class, made at first use.
+# --- `Service` makes an attribute of a queue the one object of a class, made at first use
 
 
 class Service(Generic[S]):

@@ -21,8 +21,7 @@ from mahavishnu.model.events import TRACEPARENT, Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ErrorCategory, RequeueOutcome
 
-# ----------------------------------------------------------------------------------------------------
-# Traces: a capture is an event on the caller's span, an attempt is a new trace that is linked to it.
+# --- traces: a capture is an event on the caller's span, an attempt is a new trace that is linked to it
 
 log = logging.getLogger(__name__)
 _CAPTURE_EVENTS = frozenset({EventName.CAPTURED, EventName.MERGED, EventName.REOPENED, EventName.SKIPPED})
@@ -218,9 +217,6 @@ def make_tracing(wanted: bool) -> Tracing:
     return Tracing()
 
 
-# ----------------------------------------------------------------------------------------------------
-
-
 class MetricKind(StrEnum):
     """What the numbers of a metric are."""
 
@@ -389,8 +385,7 @@ def definitions(known_by: KnownBy) -> Iterable[MetricDefinition]:
     return (each for each in METRICS.values() if each.known_by is known_by)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a process counts about itself, with bounded labels, and numbers on their way to whoever scrapes them.
+# --- what a process counts about itself, with bounded labels, and numbers on their way to whoever scrapes them
 
 MOST_VALUES, OTHER = 40, "other"  # each value of a label is a time series that monitoring keeps
 
@@ -500,8 +495,7 @@ class Meters:
             self.on_reading(Reading(name, value, labels))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Counts what the events of a queue tell: captures, attempts, lost leases, stale tasks.
+# --- counts what the events of a queue tell: captures, attempts, lost leases, stale tasks
 
 _CAPTURES = {
     EventName.CAPTURED: "new",

@@ -20,9 +20,6 @@ from mahavishnu.stores.base import CURRENT, Cell, Collection, Cursor, Page, Tall
 from mahavishnu.stores.retained import Revision
 from mahavishnu.stores.scoped import NamespaceRecords, VisibleLetters
 
-# ----------------------------------------------------------------------------------------------------
-# letters.numbers.
-
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy", "unfit")
 
 _UNFIT = GROUPS.index("unfit")
@@ -139,8 +136,6 @@ def _breakdown(cells: Mapping[tuple[Any, ...], Cell], place: int) -> dict[str, i
     counts = {name: _count(cells, place, name) for name in sorted({values[place] for values in cells} - {None})}
     return dict(sorted(counts.items(), key=lambda item: -item[1]))  # the most frequent first
 
-
-# ----------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 SAMPLE = 200  # letters, the newest, of each side that are compared with each other

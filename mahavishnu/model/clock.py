@@ -121,8 +121,7 @@ def instant_text(value: datetime) -> str:
     return "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ" % (*day, value.hour, value.minute, value.second, milliseconds)  # noqa: UP031
 
 
-# ----------------------------------------------------------------------------------------------------
-# Lengths of time as people write them: `30s`, `5m`, `1h30m`, `500ms`, `1d`.
+# --- lengths of time as people write them: `30s`, `5m`, `1h30m`, `500ms`, `1d`
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 MOST_DAYS = 36_500  # a hundred years: dates have an end

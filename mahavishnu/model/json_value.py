@@ -470,8 +470,7 @@ def label_of(path: str, before: str = "") -> str:
     return label
 
 
-# ----------------------------------------------------------------------------------------------------
-# Size of a YAML document with its aliases expanded: 1 KB of them may mean gigabytes.
+# --- size of a YAML document with its aliases expanded: 1 KB of them may mean gigabytes
 
 MOST_NODES = 100_000  # of any document that people write
 

@@ -419,8 +419,7 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     return value
 
 
-# ----------------------------------------------------------------------------------------------------
-# Namespaces: the letters of each app, where several apps share a store.
+# --- namespaces: the letters of each app, where several apps share a store
 
 ALL_NAMESPACES = "*"
 LONGEST_NAMESPACE = 200  # characters: keys that begin with it have to fit into every store

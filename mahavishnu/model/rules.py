@@ -103,10 +103,6 @@ def require_web_url(value: str, name: str) -> None:
         raise InvalidInput(f"{name} must begin with http:// or https://")
 
 
-# ----------------------------------------------------------------------------------------------------
-# model.retention.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules(Rules):
     """For how many days records are kept in the queue after their end; None for as long as the store lives.

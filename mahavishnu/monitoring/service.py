@@ -213,8 +213,7 @@ def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
     return (PeriodicTask("the health warnings", log_warnings, lambda: _HEALTH_SECONDS),)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Finds stored records that cannot be read: each stays where it is, and hides no other.
+# --- finds stored records that cannot be read: each stays where it is, and hides no other
 
 
 @dataclass(frozen=True, slots=True)

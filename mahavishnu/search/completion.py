@@ -146,8 +146,7 @@ def _unsayable(condition: Condition) -> InvalidQuery:
     return InvalidQuery(f"no text says {condition!r:.200}")
 
 
-# ----------------------------------------------------------------------------------------------------
-# Completion of an unfinished query: names, operators and values for the place of the cursor.
+# --- completion of an unfinished query: names, operators and values for the place of the cursor
 
 _BETWEEN = " \t\r\n()-"
 _TIMES = {"age": ("15m", "1h", "1d", "1w"), "due": ("now", "1h", "1d")}

@@ -134,8 +134,7 @@ class Search:
         return counts
 
 
-# ----------------------------------------------------------------------------------------------------
-# Filters of letters in requests, and the queries that they mean.
+# --- filters of letters in requests, and the queries that they mean
 
 _SAME_NAMES = {"policy", "namespace", "queue", "fingerprint", "task_id", "source_id", "adapter", "tags", "repo", "run"}
 

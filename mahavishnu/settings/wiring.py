@@ -107,8 +107,7 @@ def backoffs_from(settings: MahavishnuSettings) -> BackoffRegistry:
     return BackoffRegistry(random=random.random if settings.retry_jitter else None)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The queues that the settings declare, read again when their files change.
+# --- the queues that the settings declare, read again when their files change
 
 log = logging.getLogger(__name__)
 
@@ -147,8 +146,7 @@ class DeclaredQueues:
         return tuple(found)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Local stores of other settings: files of the state directory with letters that this app never drains.
+# --- local stores of other settings: files of the state directory with letters that this app never drains
 
 _COUNT = "SELECT count(*) FROM letters WHERE resolution_status IS NOT 'deleted'"
 
@@ -193,8 +191,7 @@ def count_letters(path: Path) -> int:
         return 0
 
 
-# ----------------------------------------------------------------------------------------------------
-# Access to a server, by the settings.
+# --- access to a server, by the settings
 
 
 def access_of(settings: MahavishnuSettings) -> Access:

@@ -554,8 +554,7 @@ def require_partitions(store: Store) -> PartitionedStore:
     return cast("PartitionedStore", store)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The schema number of a store: refuses what this version cannot read, and upgrades what an older one wrote.
+# --- the schema number of a store: refuses what this version cannot read, and upgrades what an older one wrote
 
 SCHEMA = 1  # raised when other code could misread or spoil a store, together with an entry in UPGRADES
 UNNUMBERED = 0  # a store of a development version before 0.1.0

@@ -288,8 +288,7 @@ class LetterRequest(NamedTuple):
             return ()
 
 
-# ----------------------------------------------------------------------------------------------------
-# Masks in the texts of errors: a value that a letter hides is hidden where an error quotes it, too.
+# --- masks in the texts of errors: a value that a letter hides is hidden where an error quotes it, too
 
 SHORTEST, SURE = 4, 8  # shorter values than SURE are masked only where they stand alone
 _BLANKS = re.compile(r"[\s-]+")

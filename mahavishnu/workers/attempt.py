@@ -29,8 +29,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 
-# ----------------------------------------------------------------------------------------------------
-# Letters that this process took and could not give to their workflow: it leaves them to workers of other versions.
+# --- letters that this process took and could not give to their workflow
 
 FORGOTTEN_AFTER = timedelta(minutes=15)
 _MOST = 100_000
@@ -72,8 +71,6 @@ class Misfits:
 def _task_of(letter: DeadLetter) -> object:
     return letter.entry_id, letter.adapter, hash(letter.payload.text), hash(letter.payload_types.text)
 
-
-# ----------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 _PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed

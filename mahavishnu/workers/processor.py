@@ -31,8 +31,7 @@ from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, Misfits, Ru
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 from mahavishnu.workers.rules import Share, run_by
 
-# ----------------------------------------------------------------------------------------------------
-# Finding due letters of one worker's share, and claiming them: many by one write.
+# --- finding due letters of one worker's share, and claiming them: many by one write
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 2000  # due letters looked up at once
@@ -252,8 +251,6 @@ class _Look(NamedTuple):
     query: Query
     after: Cursor | None = None
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them

@@ -36,8 +36,7 @@ from mahavishnu.classify.verdict import BUILT_IN, RETRYABLE, Verdict
 from mahavishnu.model.backoff import MAX_DELAY
 from mahavishnu.model.letter_parts import ErrorCategory
 
-# ----------------------------------------------------------------------------------------------------
-# Evidence in the words of an error text.
+# --- evidence in the words of an error text
 
 _GUESS = 5  # the rank of phrases that are weaker than the name of a constant
 # Looking up a member of an enumeration takes as long as the rest of `is_ambiguous`, which every failure passes.
@@ -158,8 +157,6 @@ def _first_affirmed(pattern: re.Pattern[str], clause: str) -> str | None:
             return words
     return None
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DELAY = re.compile(

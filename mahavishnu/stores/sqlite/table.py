@@ -29,8 +29,7 @@ from mahavishnu.stores.kind import (
     scalar_text,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# One kind of record as an SQLite table: its columns, its statements, and how a record becomes a row.
+# --- one kind of record as an SQLite table: its columns, its statements, and how a record becomes a row
 
 Row: TypeAlias = list[Any]
 
@@ -267,8 +266,6 @@ def _unescape(text: str) -> str:
 def _raw_parts(value: str | None) -> list[str]:
     return [] if value is None else value[1:-1].split(_BETWEEN)
 
-
-# ----------------------------------------------------------------------------------------------------
 
 _MOST_HINTS = 3
 _PLAIN = re.compile(r"\w+", re.ASCII)
