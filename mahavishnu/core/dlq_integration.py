@@ -7,9 +7,7 @@ from typing import Any
 from mahavishnu.capture.adapters import AdapterRegistry
 from mahavishnu.capture.capture import CaptureOutcome
 from mahavishnu.capture.integration import DLQIntegration
-from mahavishnu.capture.strategies import (
-    DLQIntegrationStrategy,
-)
+from mahavishnu.capture.strategies import DLQIntegrationStrategy
 from mahavishnu.core import wiring
 from mahavishnu.core.config import MahavishnuSettings
 

@@ -16,13 +16,7 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, evolve, source_naming
-from mahavishnu.model.letter_parts import (
-    DlqReason,
-    ErrorCategory,
-    RecordedVerdict,
-    RetryPolicy,
-    fast_constructor,
-)
+from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RecordedVerdict, RetryPolicy, fast_constructor
 from mahavishnu.model.query import require_namespace
 from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
 from mahavishnu.values.payload import (

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.reads import _UNFIT, count_letters, statistics
 from mahavishnu.model.errors import InvalidInput, StoreError
-from mahavishnu.model.letter_parts import (
-    NO_ADAPTER,
-    DeadLetterStatus,
-    RequeueOutcome,
-)
+from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.query import Condition, Is, Not, Query
 from mahavishnu.stores.base import Buckets, Collection, Health, Histogram
 from mahavishnu.workers.rules import what_fits, what_is_missing

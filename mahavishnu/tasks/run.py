@@ -19,14 +19,7 @@ from mahavishnu.capture.adapters import is_async, run_function
 from mahavishnu.capture.runner import is_interruption
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.errors import (
-    CannotRestore,
-    InvalidInput,
-    LostLease,
-    MahavishnuError,
-    StepExhausted,
-    StoreError,
-)
+from mahavishnu.model.errors import CannotRestore, InvalidInput, LostLease, MahavishnuError, StepExhausted, StoreError
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.work import LIFECYCLE
 from mahavishnu.stores.base import write_one
