@@ -30,7 +30,7 @@ from mahavishnu.classify.assess import Assessor
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import isolate_letter
-from mahavishnu.letters.verbs import ARCHIVE, CANCEL, FAIL, REDRIVE, RESOLVE, Edit, Verb, edit_letter
+from mahavishnu.letters.verbs import MOVES_OF_MANY, REDRIVE, Edit, Verb, edit_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import (
     IllegalMove,
@@ -77,12 +77,10 @@ def _regroup(context: QueueContext, run: BulkRun, letter: DeadLetter, now: datet
 
 
 EDIT, REGROUP = "edit", "regroup"
-_PLAIN = (ARCHIVE, RESOLVE, CANCEL, FAIL)
-_BY_STATE = frozenset(verb.name for verb in (REDRIVE, *_PLAIN))
+_BY_STATE = frozenset(verb.name for verb in MOVES_OF_MANY)
 # What a run can do: the change of each letter, and the event that is published after it.
 VERBS: Mapping[str, tuple[Change, EventName]] = {
-    REDRIVE.name: (_redrive, REDRIVE.event),
-    **{verb.name: (_plain(verb), verb.event) for verb in _PLAIN},
+    **{verb.name: (_redrive if verb is REDRIVE else _plain(verb), verb.event) for verb in MOVES_OF_MANY},
     EDIT: (_edit, EventName.EDITED),
     REGROUP: (_regroup, EventName.EDITED),
 }

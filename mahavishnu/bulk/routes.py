@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.bulk import run as bulk_run
+from mahavishnu.bulk.members import VERBS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
@@ -33,7 +34,10 @@ from mahavishnu.search.service import as_query
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
 router = Router(tag="runs", prefix="/runs")
-Verb = Literal["redrive", "archive", "resolve", "cancel", "fail", "edit", "regroup"]
+if TYPE_CHECKING:
+    Verb: TypeAlias = str
+else:
+    Verb = Literal[tuple(VERBS)]
 Percent = Annotated[StrictFloat | StrictInt, Field(ge=0, le=100)]
 
 

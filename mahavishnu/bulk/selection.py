@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
 from pydantic import Field, ValidationError
@@ -22,21 +22,19 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import Filter
+from mahavishnu.letters.verbs import MOVES_OF_MANY
+from mahavishnu.letters.verbs import Verb as LetterVerb
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.search.service import as_query
 
-Verb = Literal["redrive", "archive", "resolve", "fail", "cancel"]
+VERBS: Mapping[str, LetterVerb] = {verb.name: verb for verb in MOVES_OF_MANY}
+if TYPE_CHECKING:
+    Verb: TypeAlias = str
+else:
+    Verb = Literal[tuple(VERBS)]
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
-GRAVE = ("archive", "fail", "cancel")  # whoever asks for these types the number of letters
-NAMES: Mapping[str, tuple[str, str]] = {
-    "redrive": ("Redrive", "They get fresh attempts, the first one due now."),
-    "archive": ("Archive", "They are put away. A redrive takes them out again."),
-    "resolve": ("Resolve", "They are closed as settled otherwise. A redrive can open them again."),
-    "fail": ("Give up", "They are closed as permanently failed, and kept for analysis. A redrive can open them again."),
-    "cancel": ("Cancel", "They are closed as work that nobody wants any more. A redrive can open them again."),
-}
 STOP_PERCENT = 20
 router = Router(tag="selection", documented=False)
 
@@ -62,16 +60,16 @@ class SelectionView:
     @property
     def name(self) -> str:
         """The name of the verb."""
-        return NAMES[self.params.verb][0]
+        return VERBS[self.params.verb].title
 
     @property
     def meaning(self) -> str:
         """The effect on the letters."""
-        return NAMES[self.params.verb][1]
+        return VERBS[self.params.verb].effect
 
     @property
     def is_grave(self) -> bool:
-        return self.params.verb in GRAVE
+        return VERBS[self.params.verb].is_grave
 
     @property
     def waves(self) -> str:
@@ -111,7 +109,7 @@ async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[
     except ValidationError as invalid:
         raise InvalidInput(f"this is no selection: {invalid.error_count()} of its fields are wrong") from None
     reason = form.optional("reason")
-    if params.verb in GRAVE and form.text("typed").replace(",", "").strip() != form.text("matched"):
+    if VERBS[params.verb].is_grave and form.text("typed").replace(",", "").strip() != form.text("matched"):
         return await _show(request, dlq, params, "The number is not the one above. Nothing was done.", reason or "")
     try:
         ramp, stop, pace = read_pace(form)
@@ -127,7 +125,7 @@ async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[
         )
     except InvalidInput as problem:
         return await _show(request, dlq, params, f"{problem}", reason or "")
-    said = Said(f"{NAMES[params.verb][0]} of {plural(int(form.text('matched') or 0), 'letter')} has begun.")
+    said = Said(f"{VERBS[params.verb].title} of {plural(int(form.text('matched') or 0), 'letter')} has begun.")
     namespace = run.namespace or DEFAULT_NAMESPACE  # the query may name another one
     where = "" if namespace == console_of(request).namespace_of(request) else f"?{urlencode({'namespace': namespace})}"
     return console_of(request).go(request, f"runs/{run.run_id}{where}", said)

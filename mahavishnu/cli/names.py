@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from mahavishnu.cli.output import NotFound
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.permissions import ACT_PERMISSIONS
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
     from mahavishnu.cli.options import Filters
 
 _NAMED = 5  # candidates
-_ACTIONS = (
-    *("redrive", "resurrect", "requeue", "retry", "edit", "resolve", "fail", "cancel", "archive", "clear", "import"),
-    *("reveal", "reclassify", "regroup", "group.update", "task.move", "view.save", "view.delete", "denied"),
-    *("run.start", "run.pause", "run.resume", "run.cancel", "run.halt", "run.done"),
-)
+_ACTIONS = (*ACT_PERMISSIONS, "denied")
 _SUBJECTS = ("letter", "group", "run", "task", "view")
 
 

@@ -37,12 +37,16 @@ if TYPE_CHECKING:
 class Verb:
     """A move of a letter: `change(letter, now, by, notes)` returns the moved letter, or raises IllegalMove.
 
-    `name` is its name in the audit, `event` the event for listeners.
+    `name` is its name in the audit, `event` the event for listeners. Pages of many letters show its `title` and its
+    `effect`; for a grave one, the operator types the number of letters.
     """
 
     name: str
     event: EventName
     change: Callable[[DeadLetter, datetime, str, str | None], DeadLetter]
+    title: str = ""
+    effect: str = ""
+    is_grave: bool = False
 
 
 def _redrive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
@@ -70,17 +74,24 @@ def _archive(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> D
     return lifecycle.archive(letter, now=now, by=by, notes=notes)
 
 
-def _closing(name: str, close: Callable[..., DeadLetter]) -> Verb:
-    return Verb(name, EventName.RESOLVED, lambda letter, now, by, notes: close(letter, now=now, by=by, notes=notes))
+def _closing(name: str, close: Callable[..., DeadLetter], title: str, state: str, *, is_grave: bool = True) -> Verb:
+    def change(letter: DeadLetter, now: datetime, by: str, notes: str | None) -> DeadLetter:
+        return close(letter, now=now, by=by, notes=notes)
+
+    effect = f"They are closed as {state}. A redrive can open them again."
+    return Verb(name, EventName.RESOLVED, change, title, effect, is_grave)
 
 
-REDRIVE = Verb("redrive", EventName.REDRIVEN, _redrive)
+REDRIVE = Verb("redrive", EventName.REDRIVEN, _redrive, "Redrive", "They get fresh attempts, the first one due now.")
 REDRIVE_THIS = Verb("redrive", EventName.REDRIVEN, _redrive_this)  # one letter that was named: a closed one too
 RESURRECT = Verb("resurrect", EventName.REDRIVEN, _resurrect)
-ARCHIVE = Verb("archive", EventName.ARCHIVED, _archive)
-RESOLVE = _closing("resolve", lifecycle.resolve)
-FAIL = _closing("fail", lifecycle.give_up)
-CANCEL = _closing("cancel", lifecycle.cancel)
+ARCHIVE = Verb(
+    "archive", EventName.ARCHIVED, _archive, "Archive", "They are put away. A redrive takes them out again.", True
+)
+RESOLVE = _closing("resolve", lifecycle.resolve, "Resolve", "settled otherwise", is_grave=False)
+FAIL = _closing("fail", lifecycle.give_up, "Give up", "permanently failed, and kept for analysis")
+CANCEL = _closing("cancel", lifecycle.cancel, "Cancel", "work that nobody wants any more")
+MOVES_OF_MANY = (REDRIVE, ARCHIVE, RESOLVE, CANCEL, FAIL)  # bulk runs and the pages that start them offer these
 
 
 def _parse_instant(value: Any) -> datetime | None:
