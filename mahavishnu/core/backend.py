@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.settings.sources import FILE_VARIABLE, SettingsFile
 
 if TYPE_CHECKING:
     from mahavishnu.core.api_local import LocalApi
@@ -75,6 +74,8 @@ def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:
 
     Raises InvalidInput if there is none, or if it has settings of its own beside `--settings`.
     """
+    from mahavishnu.settings.sources import SettingsFile
+
     with _settings_named(settings_file):
         found = _import(name)
     if settings_file is not None:
@@ -91,6 +92,8 @@ def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:
 @contextmanager
 def _settings_named(file: Path | None) -> Iterator[None]:
     """Set this file as the one to load settings from meanwhile."""
+    from mahavishnu.settings.sources import FILE_VARIABLE
+
     before = os.environ.get(FILE_VARIABLE)
     if file is not None:
         os.environ[FILE_VARIABLE] = str(file)
