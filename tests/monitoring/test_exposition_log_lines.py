@@ -80,7 +80,7 @@ def test_a_line_with_an_exception_and_things_that_json_has_not() -> None:
     line = JsonLines().format(record)
     told = json.loads(line)
     assert "\n" not in line
-    assert (told["event"], told["error_type"], told["message"]) == ("engine.leases", "ValueError", "it\nfailed")
+    assert (told["event"], told["error_type"], told["message"]) == ("workers.leases", "ValueError", "it\nfailed")
     assert "boom" in told["traceback"]
 
 
