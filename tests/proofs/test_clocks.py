@@ -126,7 +126,13 @@ async def test_a_worker_that_was_suspended_starts_nothing_that_others_have_taken
     other: Node | None = None
     try:
         suspended.ready()
-        await until(lambda: sum(what == "end" for what, _, _ in lines(log)) >= 4)  # by now others wait for a place
+
+        def is_busy() -> bool:
+            """Return whether some runs have ended, so that others wait for a place, and some have begun."""
+            begun, ended = (sum(what == wanted for what, _, _ in lines(log)) for wanted in ("start", "end"))
+            return begun > ended >= 4
+
+        await until(is_busy)
         with nobody_writes(store_url):
             suspended.signal(signal.SIGSTOP)
         before = len(lines(log))
