@@ -7,7 +7,6 @@ from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
 ROOM = Room(
     kinds=("mahavishnu.alerts.records:ALERTS",),
     services={"alerts": "mahavishnu.alerts.service:Alerts"},
-    settings=("alerts",),
     chores="mahavishnu.alerts.service:chores",
     routes=(Routes("alerts", "mahavishnu.alerts.routes:router"),),
     groups=(CommandGroup("alert", "See what people are told of, and test how."),),

@@ -7,7 +7,6 @@ from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
 ROOM = Room(
     kinds=("mahavishnu.archive.records:ARCHIVE_PARTITIONS",),
     services={"archive": "mahavishnu.archive.service:Archive", "deletion": "mahavishnu.archive.deletion:Deletion"},
-    settings=("retention",),
     chores="mahavishnu.archive.service:chores",
     routes=(Routes("archive", "mahavishnu.archive.routes:router"),),
     groups=(CommandGroup("archive", "Archive closed letters, find them there, and put them back."),),

@@ -1,4 +1,4 @@
-"""bulk.records."""
+"""The kinds of records of bulk runs and of their pages."""
 
 from __future__ import annotations
 

@@ -52,7 +52,6 @@ class Room:
 
     kinds: tuple[str, ...] = ()  #: the kinds of records that it keeps
     services: Mapping[str, str] = field(default_factory=dict)  #: classes, by the attribute of the queue
-    settings: tuple[str, ...] = ()  #: the sections of the settings that are its rule sets
     chores: str | None = None  #: a function from the queue to its periodic tasks
     routes: tuple[Routes, ...] = ()
     groups: tuple[CommandGroup, ...] = ()

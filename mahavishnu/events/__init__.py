@@ -7,7 +7,6 @@ from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
 ROOM = Room(
     kinds=("mahavishnu.events.records:EVENTS", "mahavishnu.events.records:EVENT_POSITIONS"),
     services={"domain_events": "mahavishnu.events.service:DomainEvents"},
-    settings=("events",),
     chores="mahavishnu.events.service:chores",
     routes=(
         Routes("domain-events", "mahavishnu.events.routes:router"),

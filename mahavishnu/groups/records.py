@@ -1,4 +1,4 @@
-"""groups.records."""
+"""The kind of records of groups."""
 
 from __future__ import annotations
 

@@ -32,8 +32,11 @@ class Replies:
     def for_queue(cls, queue: LetterQueue) -> Replies:
         """Return the replies in the queue's store; they are kept as long as its retention says."""
         context = queue.context
-        kept = lambda: timedelta(days=context.rules(RetentionRules).replies_days)  # noqa: E731
-        return cls(context.store.collection(REPLIES), context.clock, kept)
+
+        def retention() -> timedelta:
+            return timedelta(days=context.rules(RetentionRules).replies_days)
+
+        return cls(context.store.collection(REPLIES), context.clock, retention)
 
     def __init__(self, replies: Collection[Reply], clock: Clock, kept: Callable[[], timedelta] = lambda: KEPT) -> None:
         self._replies, self._clock, self._kept = replies, clock, kept

@@ -10,7 +10,6 @@ ROOM = Room(
         "requeues": "mahavishnu.letters.requeue:Requeues",
         "transfer": "mahavishnu.letters.transfer:Transfer",
     },
-    settings=("auto_requeue",),
     chores="mahavishnu.letters.requeue:chores",
     routes=(
         Routes("dlq", "mahavishnu.letters.routes:router"),

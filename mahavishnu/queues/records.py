@@ -1,4 +1,4 @@
-"""queues.records."""
+"""The kind of records of named queues."""
 
 from __future__ import annotations
 

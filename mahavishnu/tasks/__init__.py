@@ -10,7 +10,6 @@ ROOM = Room(
         "mahavishnu.tasks.records:TRANSITIONS",
         "mahavishnu.tasks.records:STALENESS",
     ),
-    settings=("staleness", "dlq_reasons"),
     chores="mahavishnu.tasks.stuck:chores",
     routes=(Routes("tasks", "mahavishnu.tasks.routes:router"),),
     groups=(CommandGroup("task", "Look at what runs now, and move what hangs to the dead-letter queue."),),
