@@ -92,4 +92,4 @@ def _unversioned(jar: str) -> str:
 
 
 def _run(*command: str | Path) -> None:
-    subprocess.run(command, check=True, stdout=sys.stderr)
+    subprocess.run(command, check=True, stdout=2)

@@ -6,12 +6,12 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _cache = os.environ.get("MAHAVISHNU_OPENSEARCH_CACHE") or "~/.cache/mahavishnu-opensearch"
+STDERR = 2
 CACHE = Path(_cache).expanduser().absolute()
 
 _DEBIAN_PACKAGE = {
@@ -68,5 +68,6 @@ def _find(name: str) -> str | None:
 def _install(name: str) -> str | None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "-y", "--no-install-recommends", _DEBIAN_PACKAGE[name]]):
-        subprocess.run(["apt-get", "-q", *arguments], env=environment, stdout=sys.stderr, check=False)
+        # The number, as `sys.stderr` of a test that captures it is no file.
+        subprocess.run(["apt-get", "-q", *arguments], env=environment, stdout=STDERR, check=False)
     return _find(name)
