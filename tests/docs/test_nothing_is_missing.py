@@ -147,11 +147,29 @@ def test_the_steps_name_functions_of_the_module_before_them() -> None:
                     assert re.search(rf"\b(def|class) {last}\b", code), f"there is no {span} in {step[1]}"
 
 
+def test_where_to_add_things_names_what_is_there() -> None:
+    """Each constant and function in code of one of the modules that its line names."""
+    advice = ARCHITECTURE.partition("## Where to add things")[2].split("\n- ")[1:]
+    for each in advice:
+        spans = _SPAN.findall(each)
+        code = "".join((PACKAGE / span).read_text("utf-8") for span in spans if re.fullmatch(r"[\w/]+/\w+\.py", span))
+        names = {span for span in spans if re.fullmatch(r"_?[A-Z][A-Z_]+|[a-z]+_[a-z_]+", span) and code} - {"ROOM"}
+        assert [name for name in names if not re.search(rf"^(def )?{name}\b", code, re.MULTILINE)] == [], each
+
+
 def test_each_module_that_the_page_names_exists() -> None:
     """Also beside the walks, where a path has its folder."""
     named = {span for span in _SPAN.findall(ARCHITECTURE) if re.fullmatch(r"[\w/]+/\w+\.(py|html)", span)}
     assert named
     assert [each for each in named if not (PACKAGE / each).exists() and not (ROOT / each).exists()] == []
+
+
+def test_the_site_lists_every_page_once() -> None:
+    """The build of the site warns of no page that its navigation lacks, nor of one that stands in it twice."""
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    docs = ROOT / "docs"
+    pages = sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
+    assert sorted(re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)) == pages
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
