@@ -184,7 +184,7 @@ def imports(count: int) -> None:
 
     By processor time, and by the clock: other programs may use the same machine.
     """
-    gc.set_threshold(20_000)  # as `mahavishnu.cli.main` does
+    gc.set_threshold(100_000)  # as `mahavishnu.__main__` does
     with tempfile.TemporaryDirectory() as folder:
         path, lines, alone = Path(folder) / "letters.db", Path(folder) / "letters.jsonl", Path(folder) / "alone.db"
         with lines.open("w") as file:

@@ -318,8 +318,8 @@ class DeadLetterQueue:
     ) -> LetterList:
         """Letters, newest first: the open ones, or those of a `status`; `limit` None means all of them.
 
-        `filters` are those of `mahavishnu.model.query.letters`; a `query` says everything itself. Raises InvalidInput
-        for a status or filter that there is not.
+        `filters` are those of `mahavishnu.model.query.letter_query`; a `query` says everything itself. Raises
+        InvalidInput for an unknown status or filter.
         """
         await self.context.open()
         return await reads.collect(self.context, reads.list_query(status, query, filters), limit)

@@ -59,8 +59,8 @@ class LetterOperations:
 
     Methods that take a task id raise NoSuchLetter for a task without a letter, IllegalMove for what its state does not
     allow (naming both), and StoreError. Methods for many letters take a `query`, or filters as
-    `mahavishnu.model.query.letters` has them; without either, they need `everything=True`. With `dry_run=True` they
-    change nothing, and `cap` limits their number.
+    `mahavishnu.model.query.letter_query` has them; without either, they need `everything=True`. With `dry_run=True`
+    they change nothing, and `cap` limits their number.
     """
 
     def __init__(self, context: QueueContext) -> None:
