@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
 NO_ROOMS = frozenset({"benchmarks", "docs", "proofs", "support", "tools", "typing"})  # each is about more than a module
+ROOTS = ("tests", "plugins")  # where pytest looks for tests
 NAMED_IN_A_DOCUMENT = frozenset({"unit/test_dead_letter_queue.py"})  # users are told to run it
 
 
@@ -37,3 +38,7 @@ def find_stray_tests(root: Path) -> Iterator[str]:
     modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     for each in stray_tests({path.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}, modules):
         yield f"tests/{each}: its name begins with no module of its room: tests/<room>/test_<module>_<aspect>.py"
+    for folder in sorted(each for each in root.iterdir() if each.name not in (*ROOTS, "build") and each.name[0] != "."):
+        for path in [folder] if folder.is_file() else sorted(folder.rglob("test_*.py")):
+            if path.match("test_*.py"):
+                yield f"{path.relative_to(root)}: pytest looks for tests in {' and '.join(ROOTS)} only"

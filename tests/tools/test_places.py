@@ -45,8 +45,14 @@ def test_folders_of_tests_about_many_modules_are_named() -> None:
 
 
 def test_the_files_of_a_repository_are_looked_at(tmp_path: Path) -> None:
-    for each in ("mahavishnu/tasks/stuck.py", "tests/tasks/test_stuck.py", "tests/tasks/test_loose.py"):
+    tests = (
+        "tests/tasks/test_stuck.py",
+        "tests/tasks/test_loose.py",
+        "test_stuck.py",
+        "mahavishnu/tasks/test_stuck.py",
+    )
+    for each in ("mahavishnu/tasks/stuck.py", "plugins/one/test_one.py", ".venv/test_two.py", *tests):
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
-    (problem,) = find_stray_tests(tmp_path)
-    assert problem.startswith("tests/tasks/test_loose.py: ")
+    problems = [each.partition(": ")[0] for each in find_stray_tests(tmp_path)]
+    assert problems == ["tests/tasks/test_loose.py", "mahavishnu/tasks/test_stuck.py", "test_stuck.py"]
