@@ -364,11 +364,11 @@ class QueueContext:
         for wake in list(self.on_new_limits):
             wake()
 
-    def may_be_run(self, letter: DeadLetter, now: datetime) -> bool:
+    def may_be_running(self, letter: DeadLetter, now: datetime) -> bool:
         """Whether a run somewhere may still own the letter, even if its lease has ended by this machine's clock."""
         if letter.lease is None:
             return False
-        return self.lease_watch.may_be_run(letter, now, self.limits.skew)
+        return self.lease_watch.may_be_running(letter, now, self.limits.skew)
 
     def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now, or `at` an instant that the caller knows."""

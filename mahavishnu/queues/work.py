@@ -229,7 +229,7 @@ class QueueWork:
     async def _recover_some(self, queue: str, leased: Sequence[DeadLetter]) -> int:
         taken = 0
         self._context.lease_watch.look(leased)
-        gone = [each for each in leased if not self._context.lease_watch.may_be_run(each, self._clock.now())]
+        gone = [each for each in leased if not self._context.lease_watch.may_be_running(each, self._clock.now())]
         definition = await self._definitions.recall(queue) if gone else None
         for letter in gone:
             taken += await self._take(letter, lambda each: rules.recover_item(each, definition, self._clock.now()))

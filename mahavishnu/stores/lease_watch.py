@@ -45,7 +45,7 @@ def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: flo
     return _new_sighting(token=letter.lease.token, until=letter.due_at, at=monotonic)
 
 
-def may_be_run(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:
+def may_be_running(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:
     """Return True if the owner of the letter's lease may still be running it."""
     if letter.lease is None or letter.due_at is None:
         return False
@@ -73,11 +73,11 @@ class LeaseWatch:
         for letter in letters:
             self._see(letter)
 
-    def may_be_run(self, letter: DeadLetter, now: datetime, skew: timedelta = timedelta(0)) -> bool:
+    def may_be_running(self, letter: DeadLetter, now: datetime, skew: timedelta = timedelta(0)) -> bool:
         """Return True if the owner of the letter's lease may still be running it; its end is waited out by `skew`."""
         if letter.lease is None:
             return False
-        return may_be_run(letter, self._see(letter), now - skew, self._clock.monotonic())
+        return may_be_running(letter, self._see(letter), now - skew, self._clock.monotonic())
 
     def now_for(self, *records: object) -> datetime:
         """Return the present instant, or an earlier one at which the leases of owners who may still live had not ended.
@@ -85,7 +85,7 @@ class LeaseWatch:
         Decisions by it, as two letters of one task are reconciled, take no letter from a run.
         """
         now = self._clock.now()
-        doubtful = (each.due_at for each in records if isinstance(each, DeadLetter) and self.may_be_run(each, now))
+        doubtful = (each.due_at for each in records if isinstance(each, DeadLetter) and self.may_be_running(each, now))
         return min([now, *(ends - timedelta(milliseconds=1) for ends in doubtful if ends is not None)])
 
     def _see(self, letter: DeadLetter) -> LeaseSighting | None:

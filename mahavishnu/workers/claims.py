@@ -273,7 +273,7 @@ class Claims:
             try:
                 circuit = circuit_name(letter.adapter)
                 position = self._context.breakers.state(circuit, self._clock.monotonic())
-                if self._context.may_be_run(letter, now) or not batch.may_go(circuit, position):
+                if self._context.may_be_running(letter, now) or not batch.may_go(circuit, position):
                     continue
                 if await blocked_by(self._letters, letter):
                     continue

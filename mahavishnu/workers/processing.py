@@ -311,7 +311,7 @@ class Processing:
         now, adapters = self._clock.now(), self.adapters()
         if adapters is not None:
             require_adapter(current, adapters)
-        if not force and self._context.may_be_run(current, now):
+        if not force and self._context.may_be_running(current, now):
             assert current.lease is not None
             assert current.due_at is not None  # a lease ends
             until = instant_text(current.due_at)

@@ -117,7 +117,7 @@ class Claimer:
         while len(claims) < most and (letter := self.due.pop()) is not None:
             try:
                 key, circuit = letter.key, circuit_name(letter.adapter)
-                if key in self._leases or key in claims or key in started or context.may_be_run(letter, now):
+                if key in self._leases or key in claims or key in started or context.may_be_running(letter, now):
                     continue
                 token, until = new_token(), limits.lease_end(context.clock.now())
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)

@@ -9,7 +9,14 @@ import pytest
 from mahavishnu.model.letter import evolve
 from mahavishnu.model.lifecycle import merge, renew
 from mahavishnu.stores import lease_watch
-from mahavishnu.stores.lease_watch import SURELY_OVER, LeaseWatch, lease_seconds, may_be_run, must_renew, sighting_of
+from mahavishnu.stores.lease_watch import (
+    SURELY_OVER,
+    LeaseWatch,
+    lease_seconds,
+    may_be_running,
+    must_renew,
+    sighting_of,
+)
 from mahavishnu.testing import ManualClock
 from tests.support.letters import TOKEN, captured, claimed, failure, noon
 
@@ -46,16 +53,16 @@ def test_what_others_write_on_the_letter_is_no_renewal() -> None:
 )
 def test_a_lease_is_abandoned_when_clock_and_watch_say_so(now: datetime, watched: float, runs: bool) -> None:
     seen = sighting_of(RUNNING, None, 50.0)
-    assert may_be_run(RUNNING, seen, now, 50.0 + watched) is runs
+    assert may_be_running(RUNNING, seen, now, 50.0 + watched) is runs
 
 
 def test_nobody_runs_what_nobody_holds() -> None:
-    assert not may_be_run(captured(), None, noon(1), 0.0)
+    assert not may_be_running(captured(), None, noon(1), 0.0)
 
 
 def test_a_lease_at_the_end_of_time_is_no_trouble() -> None:
     last = evolve(RUNNING, due_at=datetime.max.replace(tzinfo=UTC))
-    assert may_be_run(last, sighting_of(last, None, 0.0), noon(6), 1e9)
+    assert may_be_running(last, sighting_of(last, None, 0.0), noon(6), 1e9)
 
 
 def test_an_owner_renews_at_half_of_its_lease_whatever_the_wall_clock_says() -> None:
