@@ -38,9 +38,6 @@ _FRAME = re.compile(
     r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$(?:\n {4,}(?P<code>(?!File ")\S.*)$)?',
     re.MULTILINE,
 )
-_FOREIGN = re.compile(
-    r"(site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<|[/\\]mahavishnu[/\\](adapters|engine|core)[/\\]"
-)
 _OPEN = "retry, redrive, edit, resolve, fail, cancel or archive it"
 _NEXT = {
     DeadLetterStatus.PENDING: f"it is retried by itself when it is due; or {_OPEN}",
@@ -261,7 +258,9 @@ def place_of(trace: str | None) -> str | None:
     >>> place_of('Traceback …\\n  File "/srv/app/rates.py", line 7, in euro\\n    return RATES["EURO"]\\nKeyError')
     '/srv/app/rates.py:7 in euro: return RATES["EURO"]'
     """
-    own = [frame for frame in _FRAME.finditer(trace or "") if not _FOREIGN.search(frame["file"])]
+    from mahavishnu.classify.fingerprint import is_own_code  # slow to load, and lists do not need it
+
+    own = [frame for frame in _FRAME.finditer(trace or "") if is_own_code(frame["file"], frame["function"])]
     if not own:
         return None
     frame = own[-1]

@@ -60,6 +60,11 @@ KeyError: 'EURO'
         (TRACE, '/srv/shop/rates.py:7 in euro: return RATES["EURO"]'),
         ('  File "/srv/a.py", line 1, in f\n  File "<string>", line 2, in g\n', "/srv/a.py:1 in f"),
         (TRACE.replace("/srv/shop/", "/usr/lib/python3/dist-packages/"), None),
+        (
+            TRACE.replace("site-packages/box/box.py", "mahavishnu/capture/adapters.py"),
+            '/srv/shop/rates.py:7 in euro: return RATES["EURO"]',
+        ),
+        (TRACE.replace("/srv/shop/rates.py", "/srv/mahavishnu/workers/attempt.py"), None),
         ("", None),
         (None, None),
     ],
