@@ -1,7 +1,7 @@
 """Hold the package to the rules of CONTRIBUTING.md that a program can check: `make check` runs it.
 
 - `tools/ratchets.toml` has limits that may only fall, and a reason for each module of more than 600 lines.
-- Every package has its place in the order of `tools/imports.py`.
+- Every package has its place in the order of `pyproject.toml`.
 - Every public class of the domain stands in docs/glossary.md.
 
 `--write` lowers limits to what is there now. `--participles`, `--fragments`, `--docstrings` and `--upward` list what
@@ -67,7 +67,7 @@ def problems(sources: Sequence[Source], long_modules: Mapping[str, str], glossar
     for path in sorted(long_modules.keys() - {each.path for each in sources if each.lines > LONG}):
         yield f"{ratchets.FILE.name}: {path} has at most {LONG} lines: remove its entry from [long_modules]"
     for package in strangers(sources):
-        yield f"{PACKAGE}/{package}: has no place in the order of packages in tools/imports.py"
+        yield f"{PACKAGE}/{package}: has no place in the order of packages in pyproject.toml"
 
 
 def unknown_classes(tree: ast.Module, glossary: str) -> Iterator[tuple[int, str]]:

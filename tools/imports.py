@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 PACKAGE = "mahavishnu"
-# From top to bottom: a package imports what comes after it.
-ORDER = [
-    "core",
-    "settings",
-    "alerts",
-    "monitoring",
-    "encryption",
-    "archive",
-    "events",
-    "groups",
-    "queues",
-    "bulk",
-    "letters",
-    "tasks",
-    "workers",
-    "search",
-    "audit",
-    "access",
-    "console",
-    "cli",
-    "http",
-    "capture",
-    "engine",
-    "classify",
-    "values",
-    "stores",
-    "model",
+# From top to bottom: a package imports those after it.
+_CONTRACTS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "importlinter"
 ]
+_LAYERS = next(each["layers"] for each in _CONTRACTS["contracts"] if each["id"] == "house")
+ORDER = [name for layer in _LAYERS for name in layer.split(" | ") if name not in ("__main__", "testing")]
 OUTSIDE = ("testing",)  # the kit for tests may import everything; import-linter refuses imports of it
 PLACES = {package: place for place, package in enumerate(ORDER)}
 SHORT = 80
