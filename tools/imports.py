@@ -12,10 +12,8 @@ from pathlib import Path
 
 PACKAGE = "mahavishnu"
 # From top to bottom: a package imports those after it.
-_CONTRACTS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-    "importlinter"
-]
-_LAYERS = next(each["layers"] for each in _CONTRACTS["contracts"] if each["id"] == "house")
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+_LAYERS = next(each["layers"] for each in _PROJECT["tool"]["importlinter"]["contracts"] if each["id"] == "house")
 ORDER = [name for layer in _LAYERS for name in layer.split(" | ") if name not in ("__main__", "testing")]
 OUTSIDE = ("testing",)  # the kit for tests may import everything; import-linter refuses imports of it
 PLACES = {package: place for place, package in enumerate(ORDER)}

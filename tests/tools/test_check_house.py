@@ -142,7 +142,7 @@ def test_a_long_module_needs_a_reason_and_a_reason_needs_a_long_module() -> None
 
 def test_a_package_without_a_place_and_a_class_without_a_word_are_refused() -> None:
     [found] = problems([source("elsewhere/sample.py", SHORT)], {}, "")
-    assert found == "mahavishnu/elsewhere: has no place in the order of packages in pyproject/imports.py"
+    assert found == "mahavishnu/elsewhere: has no place in the order of packages in pyproject.toml"
     letter = source("model/sample.py", "class Sample: ...\nclass SampleError(ValueError): ...\nclass _Part: ...\n")
     [found] = problems([letter], {}, "| `Other` |")
     assert "Sample is not in docs/glossary.md" in found

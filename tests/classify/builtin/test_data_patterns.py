@@ -22,8 +22,8 @@ import mahavishnu
 from mahavishnu.classify.builtin import data
 from mahavishnu.model.query import LONGEST_TEXT
 
-# The command line, the configuration and the alerts read what the operator of the process wrote, and the console its own
-# templates. Every other package reads texts of others.
+# The command line, the configuration and the alerts read what the operator of the process wrote, and the console its
+# own templates. Every other package reads texts of others.
 READ_TEXTS_OF_THEIR_OWN = {"__main__", "alerts", "cli", "console", "core", "settings", "testing"}
 
 # A query has LONGEST_TEXT characters at most, and its patterns are matched at one place.
