@@ -42,6 +42,7 @@ MahavishnuError
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 # What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
@@ -338,18 +339,21 @@ class StoreMisconfigured(StoreError):
 class IncompatibleStore(StoreMisconfigured):
     """The schema number that was `found` in a store is not `supported`; 0 is that of development versions.
 
+    `url` is that of a store that is a file: its letters are exported from there, whatever the settings name.
+
     >>> print(IncompatibleStore("letters.db", 2, 1))
     letters.db has schema number 2, and this version of Mahavishnu supports 1; nothing was changed. Upgrade Mahavishnu
     """
 
-    def __init__(self, what: str, found: int, supported: int) -> None:
+    def __init__(self, what: str, found: int, supported: int, url: str | None = None) -> None:
         if found > supported:
             has, then = f"schema number {found}", "Upgrade Mahavishnu"
         else:
             has = f"schema number {found}" if found else "no schema number (a development version made it)"
+            chosen = f"dlq --store {shlex.quote(url)}" if url else "dlq"
             then = (
-                "Export its letters with the version that wrote it (mahavishnu dlq export --output letters.jsonl), and "
-                "import them into a new store with this one (mahavishnu dlq import letters.jsonl)"
+                f"Export its letters with the version that wrote it (mahavishnu {chosen} export --output letters.jsonl), "
+                "and import them into a new store with this one (mahavishnu dlq import letters.jsonl)"
             )
         super().__init__(
             f"{what} has {has}, and this version of Mahavishnu supports {supported}; nothing was changed. {then}"

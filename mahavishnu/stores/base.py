@@ -575,9 +575,9 @@ class Upgrade:
 UPGRADES: dict[int, Upgrade] = {}  # by the number that they lead away from
 
 
-def upgrades_from(found: int, what: str) -> list[Upgrade]:
+def upgrades_from(found: int, what: str, url: str | None = None) -> list[Upgrade]:
     """Return the upgrades from the number that was `found` to the present one. Raises IncompatibleStore."""
     steps = range(found, SCHEMA)
     if found > SCHEMA or any(step not in UPGRADES for step in steps):
-        raise IncompatibleStore(what, found, SCHEMA)
+        raise IncompatibleStore(what, found, SCHEMA, url)
     return [UPGRADES[step] for step in steps]

@@ -164,7 +164,7 @@ def _look(path: Path, mode: str, check: Callable[[sqlite3.Connection], str | Non
         raise
     if application not in (APPLICATION_ID, _DEVELOPMENT_ID):
         raise StoreCorrupt(f"{path} is the SQLite database of another program; it was left as it is")
-    schema.upgrades_from(number if application == APPLICATION_ID else schema.UNNUMBERED, str(path))
+    _upgrades(number if application == APPLICATION_ID else schema.UNNUMBERED, path)
     return found
 
 
@@ -201,14 +201,18 @@ def roll_back(connection: sqlite3.Connection) -> None:
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the file to the present schema number, if it has not got it. Raises IncompatibleStore."""
-    if not schema.upgrades_from(_number(connection), str(path)):
+    if not _upgrades(_number(connection), path):
         return
     with transaction(connection):
-        for step in schema.upgrades_from(_number(connection), str(path)):  # perhaps another process has just done it
+        for step in _upgrades(_number(connection), path):  # perhaps another process has just done it
             step.file(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {schema.SCHEMA}")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # older code looks at the file first
+
+
+def _upgrades(number: int, path: Path) -> list[schema.Upgrade]:
+    return schema.upgrades_from(number, str(path), f"sqlite:///{path}")
 
 
 def _number(connection: sqlite3.Connection) -> int:
