@@ -1,7 +1,7 @@
-"""Every metric: its name, what it is, its labels, and who knows it.
+"""Traces and metrics: spans of attempts, the table of all metrics, and what a process counts about itself.
 
-What the store knows is derived from its records: it goes on when a process starts anew, and any server can tell it.
-What only a process knows is scraped from that process (docs/adr/0051-each-process-is-scraped.md).
+The store's numbers are derived from its records: they survive a restart, and any server can tell them. A process's own
+numbers are scraped from that process (docs/adr/0051-each-process-is-scraped.md).
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from mahavishnu.model.events import TRACEPARENT, Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ErrorCategory, RequeueOutcome
 
+log = logging.getLogger(__name__)
+MOST_VALUES, OTHER = 40, "other"  # each value of a label is a time series that monitoring keeps
+
+
 # --- traces: a capture is an event on the caller's span, an attempt is a new trace that is linked to it
 
-log = logging.getLogger(__name__)
 _CAPTURE_EVENTS = frozenset({EventName.CAPTURED, EventName.MERGED, EventName.REOPENED, EventName.SKIPPED})
 
 
@@ -40,7 +43,7 @@ class Tracing:
     names = _CAPTURE_EVENTS  #: the events that `note_event` is for
 
     def traceparent(self) -> str | None:
-        """What the caller's span is, as W3C writes it; None outside of a span."""
+        """Return the caller's span as W3C writes it; None outside of a span."""
         return None
 
     def note_event(self, event: Event) -> None:
@@ -196,7 +199,7 @@ class ManagerTracing(Tracing):
 
 
 def _attributes(letter: DeadLetter) -> Mapping[str, Any]:
-    """What is said of a letter: names and numbers, and nothing of its payload or of its error's text."""
+    """Return the attributes of a span: names and numbers, nothing of the payload or of the error's text."""
     return {
         "mahavishnu.task_id": letter.task_id,
         "mahavishnu.entry_id": letter.entry_id,
@@ -217,8 +220,11 @@ def make_tracing(wanted: bool) -> Tracing:
     return Tracing()
 
 
+# --- the table of metrics
+
+
 class MetricKind(StrEnum):
-    """What the numbers of a metric are."""
+    """The kind of a metric's numbers."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -226,7 +232,7 @@ class MetricKind(StrEnum):
 
 
 class KnownBy(StrEnum):
-    """Who can tell a metric."""
+    """The source of a metric's numbers."""
 
     STORE = "store"  #: any process that reads the store; absent while it is away
     PROCESS = "process"  #: the process itself, about itself
@@ -385,9 +391,7 @@ def definitions(known_by: KnownBy) -> Iterable[MetricDefinition]:
     return (each for each in METRICS.values() if each.known_by is known_by)
 
 
-# --- what a process counts about itself, with bounded labels, and numbers on their way to whoever scrapes them
-
-MOST_VALUES, OTHER = 40, "other"  # each value of a label is a time series that monitoring keeps
+# --- the counters and histograms of a process, with bounded labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,7 +499,7 @@ class Meters:
             self.on_reading(Reading(name, value, labels))
 
 
-# --- counts what the events of a queue tell: captures, attempts, lost leases, stale tasks
+# --- counts of events: captures, attempts, lost leases, stale tasks
 
 _CAPTURES = {
     EventName.CAPTURED: "new",
@@ -563,5 +567,5 @@ class EventMeters:
 
 
 def adapter_label(letter: DeadLetter) -> str:
-    """What metrics call the adapter of a letter."""
+    """Return the label of a letter's adapter."""
     return letter.adapter or NO_ADAPTER

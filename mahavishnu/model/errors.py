@@ -352,8 +352,8 @@ class IncompatibleStore(StoreMisconfigured):
             has = f"schema number {found}" if found else "no schema number (a development version made it)"
             chosen = f"dlq --store {shlex.quote(url)}" if url else "dlq"
             then = (
-                f"Export its letters with the version that wrote it (mahavishnu {chosen} export --output letters.jsonl), "
-                "and import them into a new store with this one (mahavishnu dlq import letters.jsonl)"
+                f"Export its letters with the version that wrote it (mahavishnu {chosen} export --output letters.jsonl)"
+                ", and import them into a new store with this one (mahavishnu dlq import letters.jsonl)"
             )
         super().__init__(
             f"{what} has {has}, and this version of Mahavishnu supports {supported}; nothing was changed. {then}"

@@ -1,4 +1,7 @@
-"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike; also as JSON."""
+"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike.
+
+After the conditions come the query of letters by filters, queries as JSON, and the namespaces that a query is about.
+"""
 
 from __future__ import annotations
 
@@ -269,7 +272,7 @@ def filter_query(filters: Mapping[str, Any]) -> Query:
         raise InvalidInput(f"letters cannot be filtered like this: {problem}") from None
 
 
-# --------------------------------------------------------------------------------------- queries as JSON, and back
+# --- queries as JSON, and back
 
 
 def query_to_json(query: Query) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.letters.ledger import Ledger
-from mahavishnu.letters.reads import _UNFIT, count_letters, statistics
+from mahavishnu.letters.reads import GROUPS, count_letters, statistics
 from mahavishnu.model.errors import InvalidInput, StoreError
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.query import Condition, Is, Not, Query
@@ -36,7 +36,7 @@ async def queue_statistics(
     A reader of a part of the namespace gets the numbers of that part, without those that are only known for the whole.
     """
     tally, summed = await count_letters(context.letters.counted, ledger)
-    some_unfit = any(cell.count and values[_UNFIT] is not None for values, cell in tally.cells.items())
+    some_unfit = any(cell.count and values[GROUPS.index("unfit")] is not None for values, cell in tally.cells.items())
     lacking = await workers.numbers(some_unfit=some_unfit)
     health, in_part = await store_health(context), not context.sees_whole_namespace
     at_home = context.is_at_home and not in_part

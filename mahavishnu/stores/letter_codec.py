@@ -1,4 +1,4 @@
-"""Letters as JSON documents, in both directions; `mahavishnu.stores.letter_codec` says what is in one."""
+"""Letters as JSON documents: the parts of a document, the fields only for searches, writing, and reading."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ from mahavishnu.stores.kind import flatten, instant_text, scalar_text
 # 2: what runs a letter, and how its payload is read, stand in fields. Code that knows only 1 drops them, and counts a
 # failed attempt of each letter whose adapter it lacks.
 SCHEMA = 2
+_SHORT = 1000  # characters of errors whose words are remembered
+_ENCRYPTED = re.compile(r'"\$encrypted:1:[A-Za-z0-9._:-]+"')
+_LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
+_LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
+_MOST_VALUES = 500
+_LONGEST_VALUE = 300  # characters, with the path
+L = TypeVar("L", bound=DeadLetter)
+
+
+# --- the parts of a document
 
 
 class FailurePart(Struct, omit_defaults=True, gc=False):
@@ -182,14 +192,8 @@ TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies)
 TalliesPart = defstruct("TalliesPart", [(name, int, 0) for _, name in TALLIES], omit_defaults=True, gc=False)
 
 
-# -------------------------------------------------------------------------------------- fields only for searches
+# --- fields only for searches
 
-_SHORT = 1000
-_ENCRYPTED = re.compile(r'"\$encrypted:1:[A-Za-z0-9._:-]+"')
-_LONGEST_PAYLOAD = 8000  # characters of a payload that can be searched
-_LARGEST_WITH_VALUES = 64_000  # characters of a payload whose values can be searched for
-_MOST_VALUES = 500
-_LONGEST_VALUE = 300  # characters, with the path
 _few_words = lru_cache(1024)(words)  # the same errors happen again and again, above all when much fails
 
 
@@ -266,9 +270,7 @@ def _scalars(value: Any) -> Iterator[str]:
         yield scalar_text(value)
 
 
-L = TypeVar("L", bound=DeadLetter)
-
-# ----------------------------------------------------------------------------------------------------------- writing
+# --- writing
 
 
 class _CachedText:
@@ -410,7 +412,7 @@ def _tallies_text(tallies: Tallies) -> str:
     return f",{text}" if text else ""
 
 
-# ----------------------------------------------------------------------------------------------------------- reading
+# --- reading
 
 
 def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
