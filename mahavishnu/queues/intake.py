@@ -44,7 +44,7 @@ from mahavishnu.model.query import (
     queue_of_items,
     require_namespace,
 )
-from mahavishnu.queues import items as rules
+from mahavishnu.queues import items
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.items import ImportResult, ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition, QueueKind
@@ -203,7 +203,7 @@ class QueueLetters:
         `arrive` tells whether the item is at its target; from then on the one here cannot be changed.
         """
         for _ in range(_MOVED_TRIES):
-            if rules.was_moved(letter) or (letter.is_open and letter.bound_for is not None and await arrive(letter)):
+            if items.was_moved(letter) or (letter.is_open and letter.bound_for is not None and await arrive(letter)):
                 raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")
             seen = letter.bound_for
 
@@ -218,8 +218,8 @@ class QueueLetters:
 
     async def _delete(self, before: DeadLetter, after: DeadLetter, what: str | None, by: str) -> DeadLetter | None:
         if what is None:
-            what, by = "the queue deletes what dies in it", rules.BY_QUEUE
-            log.warning("%s", rules.deletion_warning(before, self.context.clock.now()))
+            what, by = "the queue deletes what dies in it", items.BY_QUEUE
+            log.warning("%s", items.deletion_warning(before, self.context.clock.now()))
         subject = f"letter:{before.key}"
         async with self.context.audit.record(
             "queue.item.delete", subject, by=by, reason=what, where=self.namespace
@@ -279,7 +279,7 @@ class QueueIntake:
                     raise NoSuchQueue(each.queue)
                 if isinstance(definition, StoreUnavailable):
                     raise copy(definition)  # each is raised in a task of its own
-                letter = rules.new_item(require_persisted(definition), each.payload, now, metadata=each.metadata)
+                letter = items.new_item(require_persisted(definition), each.payload, now, metadata=each.metadata)
                 letter = self._context.letter_factory.encryption.encrypt_letter(letter)
             except MahavishnuError as problem:
                 refuse(each.future, problem)
@@ -348,8 +348,8 @@ class QueueIntake:
             raise InvalidInput(f"an item is a mapping with a payload, not {given!r:.80}")
         names = {name: given.get(name) for name in ("id", "source_id", "source_queue")}
         for name, value in names.items():
-            if not (value is None or (isinstance(value, str) and len(value) <= rules.LONGEST_ITEM_ID)):
-                raise InvalidInput(f"{name} of an item is a text of at most {rules.LONGEST_ITEM_ID} characters")
+            if not (value is None or (isinstance(value, str) and len(value) <= items.LONGEST_ITEM_ID)):
+                raise InvalidInput(f"{name} of an item is a text of at most {items.LONGEST_ITEM_ID} characters")
             if value and "/" in value:
                 raise InvalidInput(f"{name} of an item cannot have a '/' in it: {value!r}")
         try:
@@ -361,7 +361,7 @@ class QueueIntake:
             raise InvalidInput(f"expire_deadline is an instant of ISO 8601, not {expires!r:.80}") from None
         source = Source(SourceKind.QUEUE_ITEM, names["source_queue"] or None, names["source_id"] or None)
         make = partial(
-            rules.new_item,
+            items.new_item,
             definition,
             self._json(given["payload"], "payload"),
             metadata=self._metadata(given.get("metadata")),

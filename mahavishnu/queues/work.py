@@ -25,7 +25,7 @@ from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
 from mahavishnu.model.lifecycle import release
 from mahavishnu.model.query import Between, Is, Query, Sort
 from mahavishnu.model.tombstones import delete
-from mahavishnu.queues import items as rules
+from mahavishnu.queues import items
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import IN_ORDER, OPEN, QueueLetters, log, refuse, require_persisted
 from mahavishnu.queues.items import ItemLease, QueueItem
@@ -167,7 +167,7 @@ class QueueWork:
         waiting, plain = list(places), dict[str, DeadLetter]()
         encryption = self._context.letter_factory.encryption
         for letter in due:
-            if rules.is_expired(letter, now):
+            if items.is_expired(letter, now):
                 await self._expire(letter)
                 left.add(letter.key)
                 lost = True
@@ -182,7 +182,7 @@ class QueueWork:
             request = waiting.pop(0)
             seconds = definition.lease_seconds if request.seconds is None else request.seconds
             until = now + timedelta(seconds=seconds)
-            chosen.append((request, rules.lease_item(letter, request.owner, new_token(), until, now)))
+            chosen.append((request, items.lease_item(letter, request.owner, new_token(), until, now)))
         written = await self._letters.records.write([letter for _, letter in chosen]) if chosen else []
         for (request, wanted), stored in zip(chosen, written, strict=True):
             if not isinstance(stored, DeadLetter):
@@ -232,7 +232,7 @@ class QueueWork:
         gone = [each for each in leased if not self._context.lease_watch.may_be_running(each, self._clock.now())]
         definition = await self._definitions.recall(queue) if gone else None
         for letter in gone:
-            taken += await self._take(letter, lambda each: rules.recover_item(each, definition, self._clock.now()))
+            taken += await self._take(letter, lambda each: items.recover_item(each, definition, self._clock.now()))
         return taken
 
     async def expire_all(self, queue: str) -> int:
@@ -249,7 +249,7 @@ class QueueWork:
 
     async def _expire(self, letter: DeadLetter) -> bool:
         definition = await self._definitions.recall(letter.queue)
-        return await self._take(letter, lambda each: rules.expire_item(each, definition, self._clock.now()))
+        return await self._take(letter, lambda each: items.expire_item(each, definition, self._clock.now()))
 
     async def _take(self, letter: DeadLetter, decide: Callable[[DeadLetter], DeadLetter]) -> bool:
         """Decide what time has done to an item. What cannot be written keeps nobody from other items."""
@@ -283,7 +283,7 @@ class QueueWork:
                 if known is None:
                     unknown.append(each)
                     continue
-                ended.append(rules.complete_item(known, each.token, now))
+                ended.append(items.complete_item(known, each.token, now))
                 ready.append(each)
             except LostLease as problem:
                 refuse(each.future, problem)
@@ -306,7 +306,7 @@ class QueueWork:
         def decide(letter: DeadLetter) -> DeadLetter:
             if letter.settled == f"completed {each.token}":
                 return letter
-            return rules.complete_item(letter, each.token, self._clock.now())
+            return items.complete_item(letter, each.token, self._clock.now())
 
         _, after = await self._letters.change(await self._letters.get(each.queue, each.id), decide)
         self._letters.held.pop(each.token, None)
@@ -325,7 +325,7 @@ class QueueWork:
             now, owner = self._clock.now(), current.lease.owner if current.lease else None
             failure = Failure(at=now, message=error, processor=owner)
             failure = self._context.letter_factory.encryption.mask_in(failure, current)
-            return rules.fail_item(current, definition, token, failure, now, dead=dead, retry_in=retry_in)
+            return items.fail_item(current, definition, token, failure, now, dead=dead, retry_in=retry_in)
 
         before, after = await self._letters.change(letter, decide)
         self._letters.held.pop(token, None)
@@ -342,7 +342,7 @@ class QueueWork:
 
         def decide(current: DeadLetter) -> DeadLetter:
             now = self._clock.now()
-            return rules.renew_item(current, token, now + length, now)
+            return items.renew_item(current, token, now + length, now)
 
         _, after = await self._letters.change(letter, decide)
         self._context.lease_watch.look([after])
@@ -357,7 +357,7 @@ class QueueWork:
         subject = f"letter:{letter.key}"
         async with self._context.audit.record("queue.item.retry", subject, by=by, reason=notes) as act:
             before, after = await self._letters.change_if_here(
-                letter, "retry", lambda each: rules.resurrect_item(each, self._clock.now()), self._moves.arrive
+                letter, "retry", lambda each: items.resurrect_item(each, self._clock.now()), self._moves.arrive
             )
             act.add_change({"status": str(before.status)}, {"status": str(after.status)})
         self._letters.announce(EventName.QUEUE_ITEM_RETRY, after, manual=True)
