@@ -71,7 +71,8 @@ class LetterIntake:
             now, task_id, request.task, request.adapter, texts(request.repos, f"repos of task {task_id!r:.80}")
         )
         assessment = await Assessor(queue.chain).assess(error, now, context, named)
-        return await self.record(queue.letter_factory.make(request, assessment, now, backoffs=queue.backoffs))
+        make, namespace = queue.letter_factory.make, queue.namespace
+        return await self.record(make(request, assessment, now, namespace=namespace, backoffs=queue.backoffs))
 
     async def record(self, letter: DeadLetter) -> CaptureResult:
         """Store a letter, and say how it came in. Raises DLQFullError, InvalidInput, StoreError."""
@@ -382,15 +383,15 @@ class CapturePipeline:
 
     def _make(self, request: LetterRequest, assessment: Assessment, now: datetime) -> DeadLetter:
         """Make the letter. Values in the request that no letter can have are replaced, and kept in the metadata."""
-        factory, backoffs = self._queue.letter_factory, self._queue.backoffs
+        factory, namespace = self._queue.letter_factory, self._queue.namespace
+        make = partial(factory.make, namespace=namespace, backoffs=self._queue.backoffs)
         try:
-            return factory.make(request, assessment, now, backoffs=backoffs)
+            return make(request, assessment, now)
         except ENDS:
             raise
         except BaseException as problem:  # encoding it runs code of whatever is in it
             why = cut(safe_str(problem) or type(problem).__name__, _LONGEST_REASON)
-        make = partial(factory.make, backoffs=backoffs)
-        if (named := factory.with_usable_id(request)) is not request:
+        if (named := factory.with_usable_id(request, namespace)) is not request:
             try:
                 return make(named, assessment, now)
             except ENDS:

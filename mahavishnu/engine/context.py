@@ -118,8 +118,8 @@ class QueueContext:
     ) -> None:
         self.store, self.clock, self.options = store, clock, options
         self.namespace = require_namespace(options.namespace)
-        self.letter_factory = options.letter_factory or LetterFactory()
-        self._limits = options.limits or Limits()
+        self.letter_factory = options.letter_factory or LetterFactory()  # another one may be set
+        self.limits = options.limits or Limits()  # how letters are run: see `set_limits`
         self.on_new_limits: set[Callable[[], object]] = set()  # called when there are others: who sleeps by them wakes
         self.breakers = options.breakers or Breakers()
         self._rules: dict[type[Rules], Any] = {}
@@ -284,16 +284,6 @@ class QueueContext:
         """The namespace as records that are no letters have it. Raises InvalidInput where it is all of them."""
         return written_namespace(require_namespace(self.namespace))
 
-    @property
-    def letter_factory(self) -> LetterFactory:
-        """Makes letters. Another one may be set; its letters are of this namespace too."""
-        factory = self._letter_factory
-        return factory if factory.namespace == self.namespace else replace(factory, namespace=self.namespace)
-
-    @letter_factory.setter
-    def letter_factory(self, factory: LetterFactory) -> None:
-        self._letter_factory = replace(factory, namespace=self.namespace)
-
     def part(self, kind: type[P]) -> P:
         """Return the queue's one object of this class, which `kind.for_context(context)` makes at first use."""
         found: P | None = self._parts.get(kind)
@@ -353,14 +343,9 @@ class QueueContext:
             return Chain()
         return given() if callable(given) else given
 
-    @property
-    def limits(self) -> Limits:
-        """How letters are run. Other limits may be set at any time."""
-        return self._limits
-
-    @limits.setter
-    def limits(self, limits: Limits) -> None:
-        self._limits = limits
+    def set_limits(self, limits: Limits) -> None:
+        """Run letters by other limits from now on."""
+        self.limits = limits
         for wake in list(self.on_new_limits):
             wake()
 

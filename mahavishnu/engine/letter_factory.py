@@ -72,7 +72,6 @@ class LetterFactory:
     category_max_retries: Mapping[ErrorCategory, int] = field(default_factory=dict)
     max_task_bytes: int = 1024 * 1024
     redact_keys: tuple[str, ...] = ()
-    namespace: str = DEFAULT_NAMESPACE
     value_kinds: tuple[ValueKind, ...] = ()
     encryption: Encryption = NO_ENCRYPTION
 
@@ -91,14 +90,20 @@ class LetterFactory:
         return written._replace(payload=payload, types=types)
 
     def make(
-        self, request: LetterRequest, assessment: Assessment, now: datetime, *, backoffs: BackoffRegistry
+        self,
+        request: LetterRequest,
+        assessment: Assessment,
+        now: datetime,
+        *,
+        namespace: str,
+        backoffs: BackoffRegistry,
     ) -> DeadLetter:
         """Make a sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
 
-        Its payload may be too large yet: `check_size` says so.
+        It is of `namespace`, unless the request names another one. Its payload may be too large yet: `check_size` says so.
         """
         _check(request)
-        namespace = require_namespace(self.namespace if request.namespace is None else request.namespace)
+        namespace = require_namespace(namespace if request.namespace is None else request.namespace)
         written = self.write_payload(request)
         payload = written.payload
         if written.notes:  # a run would be given something else
@@ -185,12 +190,12 @@ class LetterFactory:
         except Exception as problem:  # what was given is user code: anything can happen in it
             return f"(the text of the error is not kept: what it must not quote cannot be told: {type_label(problem)})"
 
-    def with_usable_id(self, request: LetterRequest) -> LetterRequest:
+    def with_usable_id(self, request: LetterRequest, namespace: str) -> LetterRequest:
         """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.
 
         A text that is given again gives the same id again.
         """
-        where = (self.namespace if request.namespace is None else request.namespace, request.queue)
+        where = (namespace if request.namespace is None else request.namespace, request.queue)
         if _is_name(request.task_id, *where) or (_is_name(request.task_id) and not _is_name("any", *where)):
             return request
         labels = request.metadata if isinstance(request.metadata, Mapping) else {}

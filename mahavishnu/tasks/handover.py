@@ -365,7 +365,8 @@ def make_stale_letter(
     message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
     failure = failure_of(message, at=at, category=_HUNG.category)
     assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
-    return context.letter_factory.make(request, assessment, context.clock.now(), backoffs=context.backoffs)
+    now, namespace = context.clock.now(), context.namespace
+    return context.letter_factory.make(request, assessment, now, namespace=namespace, backoffs=context.backoffs)
 
 
 def _read_reason(reason: object) -> DlqReason:

@@ -195,7 +195,7 @@ class Tracking:
             context_types=types,
             notes=Json.of(notes) if notes else EMPTY,
             adapter=request.adapter,
-            work_id=factory.with_usable_id(request).task_id,
+            work_id=factory.with_usable_id(request, context.namespace).task_id,
             queue=request.queue,
             repos=request.readable_repos(),
             retry_policy=None if request.retry_policy is None else str(request.retry_policy),

@@ -295,7 +295,7 @@ class Processing:
         if limits is not None:
             if keep_interval and self._given_interval is not None:
                 limits = replace(limits, interval_seconds=self._given_interval)
-            self._context.limits = limits
+            self._context.set_limits(limits)
         if breakers is not None:
             self._context.breakers.threshold = breakers.threshold
             self._context.breakers.cooloff_seconds = breakers.cooloff_seconds

@@ -202,7 +202,7 @@ async def test_leases_are_renewed_in_time_when_their_length_changes(before: int,
         house.processor.wake()
         await gate.reached()
     await house.clock.sleeping(2)
-    house.context.limits = replace(house.context.limits, lease_seconds=after)
+    house.context.set_limits(replace(house.context.limits, lease_seconds=after))
     if before > after:
         await house.has(make_letter(task_id="a"))
         house.processor.wake()
