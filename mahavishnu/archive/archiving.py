@@ -14,12 +14,14 @@ So no process removes or overwrites a copy that it has read without having seen
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from mahavishnu.archive.copies import CopySource, R, copy_verified
 from mahavishnu.archive.partitions import Partitions
@@ -34,7 +36,6 @@ from mahavishnu.archive.rules import (
     month_of,
 )
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.engine.moves import work_on_pages
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import is_on_hold
 from mahavishnu.model.errors import CorruptRecord, StoreError
@@ -45,11 +46,12 @@ from mahavishnu.model.lifecycle import MAX_ABSORBED
 from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
 from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.model.tombstones import is_placeholder, retire, was_reopened
-from mahavishnu.stores.base import Collection, Store, find_pages, home_of, is_same_version, pages, require_complete
+from mahavishnu.stores.base import Collection, Store, find_pages, is_same_version, pages, require_complete
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
 from mahavishnu.stores.scoped import NamespaceRecords
 
+P = TypeVar("P")
 log = logging.getLogger(__name__)
 _ASKED = 500  # letters whose history is looked for at once
 _UNFINISHED = (Is("resolution_status", (ResolutionStatus.DELETED,)), Not(Missing("previous_entry_id")))
@@ -58,11 +60,12 @@ _UNFINISHED = (Is("resolution_status", (ResolutionStatus.DELETED,)), Not(Missing
 class Archiving:
     """One pass of archiving, in the store that all processes share."""
 
-    def __init__(self, context: QueueContext, rules: RetentionRules, by: str = BY_RETENTION) -> None:
+    def __init__(
+        self, context: QueueContext, rules: RetentionRules, partitions: Partitions, by: str = BY_RETENTION
+    ) -> None:
         self._clock, self._rules, self._by = context.clock, rules, by
-        home = home_of(context.store)
-        self._partitions = Partitions(home, context.clock, context.meters)
-        self._collector, self._leftovers = MoveCollector(home), Leftovers(context, self._partitions)
+        home, self._partitions = partitions.home, partitions
+        self._collector, self._leftovers = MoveCollector(home), Leftovers(context, partitions)
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
         self._groups = NamespaceRecords(home.collection(GROUPS), context.namespace, default_is_none=True)
         self._own_history = NamespaceRecords(home.collection(HISTORY), context.namespace)
@@ -72,10 +75,10 @@ class Archiving:
 
     async def run(self, batch_size: int, *, dry_run: bool) -> ArchiveResult:
         """Archive all that is to leave now, batch after batch. Raise StoreError where the store gives no answer."""
-        start = self._clock.monotonic()
         if not dry_run:
             await self._leftovers.remove_leftovers()
-        held, now = await self._held_groups(), self._clock.now()
+        now = self._clock.now()
+        held = await self._held_groups(now)
 
         async def work(page: Sequence[DeadLetter]) -> None:
             leaving = [letter for letter in page if may_leave(letter, self._rules, now, held)]
@@ -98,7 +101,6 @@ class Archiving:
             tasks_archived=self._counts["letters"],
             steps_archived=self._counts["former"],
             transitions_archived=self._counts["revisions"],
-            execution_time_ms=round((self._clock.monotonic() - start) * 1000, 3),
             dry_run=dry_run,
             failed={**self._failed, **self._leftovers.failed},
         )
@@ -114,10 +116,9 @@ class Archiving:
         leaves = leaving_history(self._rules, now, 1)
         return leaves is not None and bool((await self._own_history.find(leaves)).items)
 
-    async def _held_groups(self) -> Names[str]:
+    async def _held_groups(self, now: datetime) -> Names[str]:
         """Return the groups on hold, and those whose record cannot be read: their letters are still needed."""
         on_hold = Query((AnyOf((Not(Missing("hold_until")), Not(Missing("hold_release")))),))
-        now = self._clock.now()
         held = set[str]()
         async for page in find_pages(self._groups, on_hold):
             require_complete(page)
@@ -143,7 +144,8 @@ class Archiving:
         partition = await self._partitions.provide(month)
         source = _LetterSource(self._letters, {move.letter.entry_id: move.letter for move in moves}, self._is_restored)
         sure = await self._copy(partition, moves, source)
-        tombstones = [self._retire(partition, move) for move in sure]
+        now = self._clock.now()
+        tombstones = [self._retire(partition, move, now) for move in sure]
         results = await self._letters.write(tombstones) if tombstones else []
         left: list[ArchiveMove] = []
         gone: list[DeadLetter] = []
@@ -241,15 +243,44 @@ class Archiving:
         log.error("letter %r could not be archived: %s", move.letter.key, why, extra=extra)
         self._failed[move.letter.key] = why
 
-    def _retire(self, partition: str, move: ArchiveMove) -> DeadLetter:
+    def _retire(self, partition: str, move: ArchiveMove, now: datetime) -> DeadLetter:
         move.former = move.copy.read_former() if move.copy and len(move.copy.former) > len(move.former) else move.former
         former = next((each.entry_id for each in move.former if each.entry_id != move.letter.entry_id), None)
-        return retire(move.letter, now=self._clock.now(), by=self._by, partition=partition, former=former)
+        return retire(move.letter, now=now, by=self._by, partition=partition, former=former)
 
     def _count(self, moves: Sequence[ArchiveMove]) -> None:
         self._counts["letters"] += len(moves)
         self._counts["former"] += sum(len(move.former) for move in moves)
         self._counts["revisions"] += sum(len(move.revisions) for move in moves)
+
+
+async def work_on_pages(
+    given: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
+) -> None:
+    """Do the `work` on each page, on so many `at_once`, so that the store is not idle while a page is being prepared.
+
+    Raises what reading or the first work that fails raises, after the others have been cancelled and have ended.
+    """
+    running: set[asyncio.Task[None]] = set()
+    try:
+        async for page in given:
+            running.add(asyncio.create_task(work(page)))
+            if len(running) >= at_once:
+                running = await _next_end(running)
+        while running:
+            running = await _next_end(running)
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _next_end(running: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Wait until one of them has ended. Returns the others."""
+    ended, others = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    for each in ended:
+        each.result()
+    return others
 
 
 class _LetterSource(CopySource[R, ArchivedLetter]):
@@ -378,8 +409,7 @@ class Leftovers:
 
     def __init__(self, context: QueueContext, partitions: Partitions) -> None:
         self.failed: dict[str, str] = {}
-        home = home_of(context.store)
-        self._partitions = partitions
+        home, self._partitions = partitions.home, partitions
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
 
@@ -389,8 +419,8 @@ class Leftovers:
 
     async def remove_leftovers(self) -> None:
         """Finish clean-ups that a crashed process left behind."""
-        attached = {each.name for each in await self._partitions.find_attached()}
         async for page in pages(self._letters, Query(_UNFINISHED)):
+            attached = {each.name for each in await self._partitions.find_attached()}
             left = [each for each in page if each.archived_at is not None and not is_placeholder(each)]
             # Written again, so that who is about to restore one of them begins again.
             left = [evolve(each) for each in left if each.resolution.notes in attached]
@@ -402,6 +432,8 @@ class Leftovers:
 
         What copies do not have stays, and all of it if a letter is being restored: that changes its tombstone first.
         """
+        if not tombstones:
+            return
         place = {letter.entry_id: letter.resolution.notes for letter in tombstones}
         with_copies, problems = dict[str, ArchivedLetter](), dict[str, str]()
         for partition, copies in (await self._partitions.find_copies(list(place), unreadable=problems)).items():

@@ -77,16 +77,16 @@ class Partitions:
     """The partitions of the archive in the shared store `home`."""
 
     def __init__(self, home: Store, clock: Clock, meters: Meters | None = None) -> None:
-        self._home, self._clock, self._meters = home, clock, meters or Meters()
+        self.home, self._clock, self._meters = home, clock, meters or Meters()
         self._partitions = home.collection(ARCHIVE_PARTITIONS)
 
     def letters(self, partition: str) -> Collection[ArchivedLetter]:
         """Return the letters in a partition."""
-        return self._home.collection(archive_kind(ARCHIVED_LETTERS, partition))
+        return self.home.collection(archive_kind(ARCHIVED_LETTERS, partition))
 
     def tasks(self, partition: str) -> Collection[ArchivedTask]:
         """Return the lifecycle tasks in a partition that has some."""
-        return self._home.collection(archive_kind(ARCHIVED_TASKS, partition))
+        return self.home.collection(archive_kind(ARCHIVED_TASKS, partition))
 
     async def every(self) -> list[ArchivePartition]:
         """Return all partitions, including detached ones, the latest month first."""
@@ -168,14 +168,14 @@ class Partitions:
 
     async def detach(self, partition: str) -> str:
         """Use the partition no more, and let go of its place. Return where that is. Raise NoSuchPartition."""
-        places = require_partitions(self._home)
+        places = require_partitions(self.home)
         await self._switch(partition, PartitionState.DETACHED)
         names = [await places.detach(kind) for kind in _kinds_of(await self._require(partition))]
         return " and ".join(dict.fromkeys(names))
 
     async def attach(self, partition: str) -> None:
         """Use a partition again that was detached; age does not detach it any more. Raise NoSuchPartition."""
-        places = require_partitions(self._home)
+        places = require_partitions(self.home)
         for kind in _kinds_of(await self._require(partition)):
             await places.attach(kind)
         await self._switch(partition, PartitionState.ATTACHED)
@@ -186,7 +186,7 @@ class Partitions:
         if there.state is not PartitionState.DETACHED:
             raise IllegalMove(partition, "drop", str(there.state), "detach it first", what="partition")
         for kind in _kinds_of(there):
-            await require_partitions(self._home).drop(kind)
+            await require_partitions(self.home).drop(kind)
         await self._partitions.remove([there])
 
     async def _switch(self, partition: str, state: PartitionState) -> None:

@@ -99,10 +99,12 @@ class Archive:
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()
-        if await Archiving(context, rules).has_work() or await TaskArchiving(context, rules).has_work():
+        partitions = self._partitions()
+        has_letters = await Archiving(context, rules, partitions).has_work()
+        if has_letters or await TaskArchiving(context, rules, partitions).has_work():
             await self._archive(rules, rules.batch_size, False, BY_RETENTION)
         await _delete_old_records(context, rules)
-        for each in await self._partitions().find_attached():
+        for each in await partitions.find_attached():
             if not each.kept and is_past(each.month, rules, context.clock.now()):
                 await self.detach(each.name, by=BY_RETENTION)
 
@@ -128,8 +130,9 @@ class Archive:
 
     async def _run(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
         """Archive letters first: a task that failed stays as long as its letter is open."""
-        start, tasks = self._context.clock.monotonic(), TaskArchiving(self._context, rules)
-        result = await Archiving(self._context, rules, by).run(batch_size, dry_run=dry_run)
+        start, partitions = self._context.clock.monotonic(), self._partitions()
+        tasks = TaskArchiving(self._context, rules, partitions)
+        result = await Archiving(self._context, rules, partitions, by).run(batch_size, dry_run=dry_run)
         return replace(
             result,
             lifecycle_tasks_archived=await tasks.run(batch_size, dry_run=dry_run),
@@ -281,7 +284,7 @@ class Archive:
             await self._partitions().drop(partition)
 
     def _partitions(self) -> Partitions:
-        return Partitions(require_home(self._context), self._context.clock)
+        return Partitions(require_home(self._context), self._context.clock, self._context.meters)
 
     async def _find_line(self, name: str, queue: str | None) -> ArchivedLine:
         await self._context.open()

@@ -23,7 +23,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, Page, home_of, pages
+from mahavishnu.stores.base import Collection, Cursor, Page, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
@@ -37,12 +37,10 @@ _LATEST_FIRST = (Sort("closed_at", descending=True),)
 class TaskArchiving:
     """One go at archiving lifecycle tasks, in the store that all processes share."""
 
-    def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
-        self._context, self._clock, self._rules = context, context.clock, rules
-        home = home_of(context.store)
-        self._places = Partitions(home, context.clock, context.meters)
-        self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
-        self._transitions = home.collection(TRANSITIONS)
+    def __init__(self, context: QueueContext, rules: RetentionRules, partitions: Partitions) -> None:
+        self._context, self._clock, self._rules, self._places = context, context.clock, rules, partitions
+        self._tasks = NamespaceRecords(partitions.home.collection(TASKS), context.namespace)
+        self._transitions = partitions.home.collection(TRANSITIONS)
         self.failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> int:
@@ -54,15 +52,19 @@ class TaskArchiving:
             await self.finish()
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
             return 0
-        count, handover = 0, Lifecycle(self._context).handover
+        count = 0
         async for page in pages(self._tasks, query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
             for task in page:
-                if task.state is not TaskState.ERROR or not await handover.is_needed(task):  # by an open letter
+                if await self._may_leave(task):
                     months[month_of(task.state_entered_at)].append(task)
             for month, tasks in months.items():
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
+
+    async def _may_leave(self, task: TaskRecord) -> bool:
+        """Return False for a failed task that an open letter needs."""
+        return task.state is not TaskState.ERROR or not await Lifecycle(self._context).handover.is_needed(task)
 
     async def has_work(self) -> bool:
         """Return whether anything is to be done, judging by the first tasks."""
@@ -177,7 +179,7 @@ async def search_task_copies(
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules))
+    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
 
     async def find(name: str, most: int, cursor: Cursor | None) -> tuple[Sequence[ArchivedTask], Page[ArchivedTask]]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
@@ -209,7 +211,7 @@ async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCas
 async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
     """Return the matching archived tasks with their partitions, the latest first."""
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules))
+    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]

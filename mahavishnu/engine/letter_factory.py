@@ -100,7 +100,8 @@ class LetterFactory:
     ) -> DeadLetter:
         """Make a sound new letter, not stored yet. Raises InvalidInput, naming what cannot be taken and why.
 
-        It is of `namespace`, unless the request names another one. Its payload may be too large yet: `check_size` says so.
+        It is of `namespace`, unless the request names another one. Its payload may be too large yet: `check_size` says
+        so.
         """
         _check(request)
         namespace = require_namespace(namespace if request.namespace is None else request.namespace)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, UnworkableLetter
@@ -163,9 +162,7 @@ def bulk_summary(result: BulkResult) -> dict[str, Any]:
     return {**counts, "left": result.left, **({"degraded": result.degraded} if result.degraded else {})}
 
 
-# --- work on a long list: page by page, while the next page is being read, or past what cannot be read
-
-P = TypeVar("P")
+# --- work on a long list, past what cannot be read
 
 
 async def scan_readable(collection: Collection[T], query: Query) -> AsyncIterator[T]:
@@ -173,32 +170,3 @@ async def scan_readable(collection: Collection[T], query: Query) -> AsyncIterato
     async for page in pages(collection, query):
         for item in page:
             yield item
-
-
-async def work_on_pages(
-    given: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
-) -> None:
-    """Do the `work` on each page, on so many `at_once`, so that the store is not idle while a page is being prepared.
-
-    Raises what reading or the first work that fails raises, after the others have been cancelled and have ended.
-    """
-    running: set[asyncio.Task[None]] = set()
-    try:
-        async for page in given:
-            running.add(asyncio.create_task(work(page)))
-            if len(running) >= at_once:
-                running = await _next_end(running)
-        while running:
-            running = await _next_end(running)
-    finally:
-        for each in running:
-            each.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-async def _next_end(running: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Wait until one of them has ended. Returns the others."""
-    ended, others = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    for each in ended:
-        each.result()
-    return others

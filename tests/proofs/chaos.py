@@ -258,8 +258,9 @@ class Chaos:
             ):
                 clock.offset += timedelta(hours=1)
             await dlq.deletion.finish()
-            await Archiving(dlq.context, RETENTION).run(1000, dry_run=False)  # which a worker does every hour
-            await Leftovers(dlq.context, Partitions(home_of(dlq.store), dlq.clock)).remove_leftovers()
+            partitions = Partitions(home_of(dlq.store), dlq.clock)  # which a worker does every hour
+            await Archiving(dlq.context, RETENTION, partitions).run(1000, dry_run=False)
+            await Leftovers(dlq.context, partitions).remove_leftovers()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mahavishnu.engine.moves import work_on_pages
+from mahavishnu.archive.archiving import work_on_pages
 
 
 class Work:
