@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from mahavishnu.archive.copies import CopySource, R, copy_verified
 from mahavishnu.archive.partitions import Partitions
-from mahavishnu.archive.records import ArchivedLetter, letter_key, letter_of
+from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key, letter_of
 from mahavishnu.archive.rules import (
     ArchiveResult,
     is_archived,
@@ -46,7 +46,7 @@ from mahavishnu.model.lifecycle import MAX_ABSORBED
 from mahavishnu.model.query import AnyOf, Is, Missing, Not, Query
 from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.model.tombstones import is_placeholder, retire, was_reopened
-from mahavishnu.stores.base import Collection, Store, find_pages, is_same_version, pages, require_complete
+from mahavishnu.stores.base import Collection, find_pages, is_same_version, pages, require_complete
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, forget_found_revisions, forget_revisions
 from mahavishnu.stores.scoped import NamespaceRecords
@@ -65,18 +65,19 @@ class Archiving:
     ) -> None:
         self._clock, self._rules, self._by = context.clock, rules, by
         home, self._partitions = partitions.home, partitions
-        self._collector, self._leftovers = MoveCollector(home), Leftovers(context, partitions)
         self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
         self._groups = NamespaceRecords(home.collection(GROUPS), context.namespace, default_is_none=True)
         self._own_history = NamespaceRecords(home.collection(HISTORY), context.namespace)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._collector = MoveCollector(self._history, self._revisions)
+        self.leftovers = Leftovers(partitions, self._letters, self._history, self._revisions)
         self._counts = Counter[str]()
         self._failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> ArchiveResult:
         """Archive all that is to leave now, batch after batch. Raise StoreError where the store gives no answer."""
         if not dry_run:
-            await self._leftovers.remove_leftovers()
+            await self.leftovers.remove_leftovers()
         now = self._clock.now()
         held = await self._held_groups(now)
 
@@ -86,10 +87,10 @@ class Archiving:
                 if dry_run:
                     self._count(await self._without_restored(month, moves))
                 else:
-                    archived = await self._leftovers.remove_archived([each for move in moves for each in move.former])
+                    archived = await self.leftovers.remove_archived([each for move in moves for each in move.former])
                     for move in moves:
                         move.former = [each for each in move.former if each.entry_id not in archived]
-                    await self._leftovers.keep_unique(moves)
+                    await self.leftovers.keep_unique(moves)
                     await self._archive(month, moves)
 
         for query in leaving_queries(self._rules, now, batch_size):
@@ -102,13 +103,13 @@ class Archiving:
             steps_archived=self._counts["former"],
             transitions_archived=self._counts["revisions"],
             dry_run=dry_run,
-            failed={**self._failed, **self._leftovers.failed},
+            failed={**self._failed, **self.leftovers.failed},
         )
 
     async def has_work(self) -> bool:
         """Return whether anything is to be done, judging by the first letters."""
         now = self._clock.now()
-        if await self._leftovers.exist():
+        if await self.leftovers.exist():
             return True
         for query in leaving_queries(self._rules, now, 1):
             if (await self._letters.find(query)).items:
@@ -145,7 +146,7 @@ class Archiving:
         source = _LetterSource(self._letters, {move.letter.entry_id: move.letter for move in moves}, self._is_restored)
         sure = await self._copy(partition, moves, source)
         now = self._clock.now()
-        tombstones = [self._retire(partition, move, now) for move in sure]
+        tombstones = [self._retire(partition.name, move, now) for move in sure]
         results = await self._letters.write(tombstones) if tombstones else []
         left: list[ArchiveMove] = []
         gone: list[DeadLetter] = []
@@ -161,20 +162,20 @@ class Archiving:
         self._count(left)
         await self._withdraw(partition, lost)
         in_history = {move.letter.entry_id for move in left if move.in_history}
-        await self._leftovers.remove(
+        await self.leftovers.remove(
             [each for each in gone if each.revision or each.previous_entry_id or each.entry_id in in_history]
         )
 
     async def _archive_former(self, former: Sequence[FormerLetter]) -> int:
         """Archive former letters whose successor is still in the queue. Return how many."""
-        count, elsewhere = 0, await self._leftovers.remove_archived(former)
+        count, elsewhere = 0, await self.leftovers.remove_archived(former)
         originals = {each.entry_id: each for each in former if each.entry_id not in elsewhere}
         months = await self._collector.collect_former(list(originals.values()))
         for month, moves in months.items():
             partition = await self._partitions.provide(month)
             these = {move.letter.entry_id: originals[move.letter.entry_id] for move in moves}
             sure = await self._copy(
-                partition, moves, _FormerSource(self._history, these, self._is_restored, self._leftovers)
+                partition, moves, _FormerSource(self._history, these, self._is_restored, self.leftovers)
             )
             removed = await self._history.remove([these[move.letter.entry_id] for move in sure]) if sure else []
             gone = [move.letter.entry_id for move, done in zip(sure, removed, strict=True) if done is True]
@@ -184,16 +185,17 @@ class Archiving:
         return count
 
     async def _copy(
-        self, partition: str, moves: Sequence[ArchiveMove], source: _LetterSource[Any]
+        self, partition: ArchivePartition, moves: Sequence[ArchiveMove], source: _LetterSource[Any]
     ) -> list[ArchiveMove]:
         """Return the moves with a verified copy in the partition; none if it was detached meanwhile."""
-        await self._remove_earlier_copies(partition, moves, source)
         now = self._clock.now()
+        if again := {move.letter.entry_id: move.letter for move in moves if was_reopened(move.letter)}:
+            await self._remove_earlier_copies(partition.name, again, source)
         for move in moves:
             move.copy = ArchivedLetter.of(move.letter, move.former, move.revisions, now)
         source.letters = {move.letter.entry_id: move.letter for move in moves}
         source.wanted = [move.copy for move in moves if move.copy]
-        copied = await copy_verified(self._partitions.letters(partition), source)
+        copied = await copy_verified(self._partitions.letters(partition.name), source)
         sure: list[ArchiveMove] = []
         for move in moves:
             if (copy := copied.sure.get(move.letter.entry_id)) is not None:
@@ -204,10 +206,10 @@ class Archiving:
         return sure if sure and await self._partitions.confirm(partition) else []
 
     async def _remove_earlier_copies(
-        self, partition: str, moves: Sequence[ArchiveMove], source: _LetterSource[Any]
+        self, partition: str, reopened: Mapping[str, DeadLetter], source: _LetterSource[Any]
     ) -> None:
         """Remove copies of earlier states of unchanged, reopened letters from other partitions."""
-        again = {move.letter.entry_id: LETTERS.document(move.letter) for move in moves if was_reopened(move.letter)}
+        again = {entry_id: LETTERS.document(letter) for entry_id, letter in reopened.items()}
         found = await self._partitions.find_copies(list(again), unreadable={})
         found.pop(partition, None)
         kept = await source.find_changed() if found else set[str]()
@@ -216,7 +218,7 @@ class Archiving:
             if earlier:
                 await self._partitions.letters(name).remove(earlier)
 
-    async def _withdraw(self, partition: str, lost: Sequence[ArchiveMove]) -> None:
+    async def _withdraw(self, partition: ArchivePartition, lost: Sequence[ArchiveMove]) -> None:
         """Take back the copies of letters that changed meanwhile, unless another process archived them.
 
         If that one archived the letter as a former one of another, that copy has it.
@@ -230,13 +232,13 @@ class Archiving:
             if isinstance(current, StoreError) or isinstance(old, StoreError) or move.copy is None:
                 continue  # nobody knows; what does not count is not shown either
             if is_archived(move.copy.entry_id, current, old is not None):
-                is_useless = await self._leftovers.is_in_later_copy(move.copy.entry_id, current)
+                is_useless = await self.leftovers.is_in_later_copy(move.copy.entry_id, current)
             else:
-                is_useless = not await self._leftovers.find_unique([move.copy])
+                is_useless = not await self.leftovers.find_unique([move.copy])
             if is_useless:
                 unused.append(move.copy)
         if unused:
-            await self._partitions.letters(partition).remove(unused)
+            await self._partitions.letters(partition.name).remove(unused)
 
     def _fail(self, move: ArchiveMove, why: str) -> None:
         extra = log_event("archive.failed", **letter_fields(move.letter))
@@ -312,10 +314,10 @@ class _FormerSource(_LetterSource[FormerLetter]):
         leftovers: Leftovers,
     ) -> None:
         super().__init__(records, originals, is_restored)
-        self._leftovers, self._unique = leftovers, set[str]()
+        self.leftovers, self._unique = leftovers, set[str]()
 
     async def find_protected(self, there: Sequence[ArchivedLetter]) -> set[str]:
-        self._unique |= await self._leftovers.find_unique(there)
+        self._unique |= await self.leftovers.find_unique(there)
         return await super().find_protected(there)
 
     def merge(self, copy: ArchivedLetter, there: ArchivedLetter) -> ArchivedLetter:
@@ -340,8 +342,8 @@ class ArchiveMove:
 class MoveCollector:
     """Collects former letters and revisions of letters in the shared store; unreadable records stay where they are."""
 
-    def __init__(self, home: Store) -> None:
-        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+    def __init__(self, history: Collection[FormerLetter], revisions: Collection[Revision]) -> None:
+        self._history, self._revisions = history, revisions
 
     async def collect(self, letters: Sequence[DeadLetter]) -> dict[str, list[ArchiveMove]]:
         """Return the letters with all that belongs to them, by their month of the archive. Raise StoreError."""
@@ -407,11 +409,15 @@ class Leftovers:
     raise StoreError where the shared store gives no answer.
     """
 
-    def __init__(self, context: QueueContext, partitions: Partitions) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        letters: Collection[DeadLetter],
+        history: Collection[FormerLetter],
+        revisions: Collection[Revision],
+    ) -> None:
         self.failed: dict[str, str] = {}
-        home, self._partitions = partitions.home, partitions
-        self._letters = NamespaceRecords(home.collection(LETTERS), context.namespace)
-        self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
+        self._partitions, self._letters, self._history, self._revisions = partitions, letters, history, revisions
 
     async def exist(self) -> bool:
         """Return whether an interrupted archiving left anything behind (checks the first match only)."""

@@ -104,34 +104,34 @@ class Partitions:
             if each.state is PartitionState.ATTACHED and may_hold(each.month, since, until)
         ]
 
-    async def provide(self, month: str) -> str:
-        """Return the name of an attached partition that takes this month's letters; create one if there is none."""
+    async def provide(self, month: str) -> ArchivePartition:
+        """Return an attached partition that takes this month's letters; create one if there is none."""
         try:
             return await self._provide(month)
         except Exception:
             self._meters.count("mahavishnu_partition_creation_failures_total")
             raise
 
-    async def _provide(self, month: str) -> str:
+    async def _provide(self, month: str) -> ArchivePartition:
         number = 0
         while True:
             number += 1
-            fresh = ArchivePartition(partition_name(month, number), month, self._clock.now())
+            name = partition_name(month, number)
 
-            async def make(there: ArchivePartition | None, fresh: ArchivePartition = fresh) -> ArchivePartition | None:
+            async def make(there: ArchivePartition | None, name: str = name) -> ArchivePartition | None:
                 if there is not None:
                     return None
-                await self.letters(fresh.name).write([])  # the place before its name: what is listed can be read
-                return fresh
+                await self.letters(name).write([])  # the place before its name: what is listed can be read
+                return ArchivePartition(name, month, self._clock.now())
 
-            there, written = await write_with_retry(self._partitions, fresh.key, make, what="partition")
+            there, written = await write_with_retry(self._partitions, name, make, what="partition")
             if written is not None:
                 self._meters.count("mahavishnu_partitions_created_total")
             found = written or there
             if found is not None and found.state is PartitionState.ATTACHED:
-                return found.name
+                return found
 
-    async def provide_for_tasks(self, month: str) -> str | None:
+    async def provide_for_tasks(self, month: str) -> ArchivePartition | None:
         """Return a partition for lifecycle tasks, marked as having some; None if it was detached."""
         partition = await self.provide(month)
 
@@ -139,8 +139,8 @@ class Partitions:
             is_due = there.state is PartitionState.ATTACHED and not there.has_tasks
             return replace(there, has_tasks=True) if is_due else there
 
-        update = await update_with_retry(self._partitions, partition, mark, what="partition")
-        return partition if update is not None and update.after.has_tasks else None
+        update = await update_with_retry(self._partitions, partition.name, mark, what="partition", known=partition)
+        return update.after if update is not None and update.after.has_tasks else None
 
     async def note_export(self, partition: str, namespace: str, step: int) -> bool:
         """Note that letters of it may be in this step of the exports. False if somebody has detached it meanwhile."""
@@ -153,13 +153,13 @@ class Partitions:
         update = await update_with_retry(self._partitions, partition, note, what="partition")
         return update is not None and update.after.state is PartitionState.ATTACHED
 
-    async def confirm(self, partition: str) -> bool:
-        """Count a batch whose copies are all in the partition. False if somebody has detached it meanwhile."""
+    async def confirm(self, partition: ArchivePartition) -> bool:
+        """Count a batch whose copies are all in the partition. False if somebody has detached it since `provide`."""
 
         def count(there: ArchivePartition) -> ArchivePartition:
             return replace(there, batches=there.batches + 1) if there.state is PartitionState.ATTACHED else there
 
-        update = await update_with_retry(self._partitions, partition, count, what="partition")
+        update = await update_with_retry(self._partitions, partition.name, count, what="partition", known=partition)
         return update is not None and update.after is not update.before
 
     async def count(self, partition: str) -> int:

@@ -111,13 +111,14 @@ class Archive:
     async def _archive(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
         context = self._context
         require_namespace(context.namespace)
+        start = context.clock.monotonic()
         await context.open()
-        require_home(context)
+        partitions = self._partitions()
         if dry_run:
-            return await self._run(rules, batch_size, True, by)
+            return await self._run(partitions, rules, batch_size, True, by, start)
         async with context.audit.record("archive.run", "queue", by=by) as record:
             try:
-                result = await self._run(rules, batch_size, False, by)
+                result = await self._run(partitions, rules, batch_size, False, by, start)
             except Exception:
                 context.counts["archive_failures"] += 1
                 raise
@@ -128,9 +129,10 @@ class Archive:
             record.add(archived=result.tasks_archived, lifecycle_tasks=tracked, failed=len(result.failed))
         return result
 
-    async def _run(self, rules: RetentionRules, batch_size: int, dry_run: bool, by: str) -> ArchiveResult:
+    async def _run(
+        self, partitions: Partitions, rules: RetentionRules, batch_size: int, dry_run: bool, by: str, start: float
+    ) -> ArchiveResult:
         """Archive letters first: a task that failed stays as long as its letter is open."""
-        start, partitions = self._context.clock.monotonic(), self._partitions()
         tasks = TaskArchiving(self._context, rules, partitions)
         result = await Archiving(self._context, rules, partitions, by).run(batch_size, dry_run=dry_run)
         return replace(

@@ -94,7 +94,7 @@ class TaskArchiving:
         partition = await self._places.provide_for_tasks(month)
         if partition is None:
             return 0
-        copies, now = self._places.tasks(partition), self._clock.now()
+        copies, now = self._places.tasks(partition.name), self._clock.now()
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
         originals = {archived_task_key(task): task for task in tasks}

@@ -39,6 +39,7 @@ from mahavishnu.model.events import Event, EventName, letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
+from mahavishnu.model.query import require_namespace
 from mahavishnu.stores.base import Result
 from mahavishnu.values.payload import LetterRequest, redact
 
@@ -66,13 +67,14 @@ class LetterIntake:
         Raises InvalidInput for what cannot be kept, and what `record` raises.
         """
         queue, task_id, now = self._queue, request.task_id, self._queue.clock.now()
+        namespace = require_namespace(queue.namespace if request.namespace is None else request.namespace)
         request = request.with_traceparent(queue.tracing.traceparent())
         context = context_for(
             now, task_id, request.task, request.adapter, texts(request.repos, f"repos of task {task_id!r:.80}")
         )
         assessment = await Assessor(queue.chain).assess(error, now, context, named)
-        make, namespace = queue.letter_factory.make, queue.namespace
-        return await self.record(make(request, assessment, now, namespace=namespace, backoffs=queue.backoffs))
+        make, backoffs = queue.letter_factory.make, queue.backoffs
+        return await self.record(make(request, assessment, now, namespace=namespace, backoffs=backoffs))
 
     async def record(self, letter: DeadLetter) -> CaptureResult:
         """Store a letter, and say how it came in. Raises DLQFullError, InvalidInput, StoreError."""
@@ -106,7 +108,7 @@ class LetterIntake:
 
     def announce_captured(self, letter: DeadLetter) -> None:
         """Publish the event of a letter that `record_many` stored."""
-        self._queue.announce(EventName.CAPTURED, letter)
+        self._queue.announce(EventName.CAPTURED, letter, letter.created_at)
 
     def record_skipped(self, task_id: str, reason: str) -> None:
         """Count, log and publish that a failure was not kept, because the strategy said so."""

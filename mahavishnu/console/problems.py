@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -12,9 +12,8 @@ from starlette.responses import Response
 
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import local_path, root_from
-from mahavishnu.http.auth import local_target, wants_page
-from mahavishnu.http.errors import MEDIA_TYPE
-from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, guard
+from mahavishnu.http.auth import local_target
+from mahavishnu.http.middleware import Scope
 
 _HEADLINES = {
     403: "You may not do that",
@@ -42,55 +41,22 @@ class ProblemView:
         return _HEADLINES.get(self.status, self.title)
 
 
-class ProblemPages:
-    """Outermost layer: shows problem documents as pages, to clients that want pages."""
-
-    def __init__(self, app: App, *, console: Console) -> None:
-        self._app, self._console = app, console
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        send = guard(send)
-        if not wants_page(scope):
-            await self._app(scope, receive, send)
-            return
-        start: Message | None = None
-        parts: list[bytes] = []
-
-        async def send_page(message: Message) -> None:
-            nonlocal start
-            if message["type"] == "http.response.start":
-                if Headers(raw=message["headers"]).get("content-type") == MEDIA_TYPE:
-                    start = message
-                    return
-            elif start is not None:
-                parts.append(message.get("body", b""))
-                if not message.get("more_body", False):
-                    document = json.loads(b"".join(parts))
-                    response = await self._page(scope, document, Headers(raw=start["headers"]))
-                    await response(scope, receive, send)
-                return
-            await send(message)
-
-        await self._app(scope, receive, send_page)
-
-    async def _page(self, scope: Scope, document: dict[str, object], headers: Headers) -> Response:
-        status = int(str(document["status"]))
-        request = Request(scope)
-        if status == 401:
-            return _lead_to_login(scope, request)
-        detail = str(document["detail"])
-        if status == 404 and "endpoint" not in scope:
-            place = local_path(request)
-            detail = f"The console has no page {place!r:.200}: what leads here is out of date, or mistyped."
-        view = ProblemView(status, str(document["title"]), detail, came_from(request))
-        response = await self._console.show(request, "problem.html", view, status=status)
-        for name in ("retry-after", "allow"):
-            if name in headers:
-                response.headers[name] = headers[name]
-        return response
+async def show_problem(console: Console, scope: Scope, document: Mapping[str, object], headers: Headers) -> Response:
+    """Return the page that shows a problem document, which was sent with these headers."""
+    status = int(str(document["status"]))
+    request = Request(scope)
+    if status == 401:
+        return _lead_to_login(scope, request)
+    detail = str(document["detail"])
+    if status == 404 and "endpoint" not in scope:
+        place = local_path(request)
+        detail = f"The console has no page {place!r:.200}: what leads here is out of date, or mistyped."
+    view = ProblemView(status, str(document["title"]), detail, came_from(request))
+    response = await console.show(request, "problem.html", view, status=status)
+    for name in ("retry-after", "allow"):
+        if name in headers:
+            response.headers[name] = headers[name]
+    return response
 
 
 def came_from(request: Request) -> str | None:

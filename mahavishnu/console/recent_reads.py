@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from mahavishnu.http.auth import NOBODY, Role
-from mahavishnu.http.middleware import App, Message, Receive, Scope, Send, retrieve_exception
+from mahavishnu.http.middleware import retrieve_exception
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import MahavishnuError
 
@@ -21,7 +20,6 @@ LASTS = 5.0  # after which it is not shown any more
 RESTS = 10  # times as long as a read took, the next one waits: workers need the store more than viewers
 MOST_PAGES = 20  # texts for one answer: of people with different names
 MOST_KEPT = 100  # answers
-_READING_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,10 @@ class RecentReads:
         self._changed_at = self._pace.monotonic()
 
     def forget(self) -> None:
-        """Note a change made here: earlier answers, and reads in progress, are no answer to later callers."""
+        """Note a change made here: earlier answers, and reads in progress, are no answer to later callers.
+
+        So a user who has changed something sees it on the next page.
+        """
         self._kept.clear()
         self._reading.clear()  # they go on for those who wait already
 
@@ -143,28 +144,6 @@ class RecentReads:
         """Return True if the answer of this read is kept, and not one that began later."""
         reading = self._reading.get(key)
         return reading is not None and reading.task is task
-
-
-class ForgetAfterChanges:
-    """Layer around all of the server: a user who has changed something here sees it on the next page.
-
-    An unknown user changes nothing, and so cannot make others wait for what has to be read again.
-    """
-
-    def __init__(self, app: App, *, reads: RecentReads) -> None:
-        self._app, self._reads = app, reads
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in _READING_METHODS:
-            await self._app(scope, receive, send)
-            return
-
-        async def send_after(message: Message) -> None:
-            if message["type"] == "http.response.start" and scope.get("actor", NOBODY).role > Role.NOBODY:
-                self._reads.forget()
-            await send(message)
-
-        await self._app(scope, receive, send_after)
 
 
 def _pause(kept: Recent[Any], least: float) -> float:

@@ -15,16 +15,15 @@ from starlette.routing import BaseRoute
 from mahavishnu import __version__
 from mahavishnu.access.oidc import Provider, ProviderLogins, ProviderRules
 from mahavishnu.access.sessions import LoginThrottle, Sessions
+from mahavishnu.console import problems
 from mahavishnu.console.console import Console
 from mahavishnu.console.frame import FirstFix, Link
-from mahavishnu.console.problems import ProblemPages
-from mahavishnu.console.recent_reads import ForgetAfterChanges
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.rooms import pages, rooms
 from mahavishnu.events import routes as events
 from mahavishnu.http.auth import Access, Actor, QueueViews, Role, Viewer, get_own_queue, wants_page
 from mahavishnu.http.errors import Problem, handle_errors, problem_responses
-from mahavishnu.http.middleware import ApiMiddleware, NamespacePaths
+from mahavishnu.http.middleware import AnswerMiddleware, ApiMiddleware, NamespacePaths
 from mahavishnu.http.responses import json_response
 from mahavishnu.http.routing import API, Router
 from mahavishnu.http.schemas import RequestModel, ResponseModel
@@ -123,8 +122,9 @@ def create_app(
         shared=SHARED,
         endless=STREAMS,
     )
-    api.add_middleware(ForgetAfterChanges, reads=api.state.console.recent)
-    api.add_middleware(ProblemPages, console=api.state.console)
+    console = api.state.console
+    show_problem = functools.partial(problems.show_problem, console)
+    api.add_middleware(AnswerMiddleware, show_problem=show_problem, on_change=console.recent.forget)
     api.add_middleware(NamespacePaths, home=dlq.namespace)
     _document(api)
     return api

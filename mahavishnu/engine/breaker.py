@@ -7,17 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.letter_parts import NO_ADAPTER, ErrorCategory
+from mahavishnu.model.letter_parts import ErrorCategory
 
 # Failures of these kinds are the fault of the letter: they say nothing about the health of the target.
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})
 MOST_CIRCUITS = 1000  # the one longest without a failure is forgotten first: tasks may name any adapter
 MOST_LABELS, OTHER = 40, "other"  # each label is a time series that monitoring keeps
-
-
-def circuit_name(adapter: str | None) -> str:
-    """Return the name of the circuit for letters of this adapter."""
-    return adapter or NO_ADAPTER
 
 
 class CircuitState(StrEnum):

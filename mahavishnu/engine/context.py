@@ -75,10 +75,6 @@ class Limits:
         """How far the clocks of machines may differ."""
         return timedelta(seconds=self.skew_seconds)
 
-    def lease_end(self, now: datetime) -> datetime:
-        """Until when a lease lasts that begins or is renewed now."""
-        return now + timedelta(seconds=self.lease_seconds)
-
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:

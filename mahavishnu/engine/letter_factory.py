@@ -104,7 +104,7 @@ class LetterFactory:
         so.
         """
         _check(request)
-        namespace = require_namespace(namespace if request.namespace is None else request.namespace)
+        namespace = namespace if request.namespace is None else require_namespace(request.namespace)
         written = self.write_payload(request)
         payload = written.payload
         if written.notes:  # a run would be given something else

@@ -260,13 +260,13 @@ class QueueViews:
     """The queue as each actor sees it; made once, because the services of a queue remember things."""
 
     def __init__(self, dlq: LetterQueue) -> None:
-        self._dlq = dlq
+        self._dlq, self._namespace = dlq, dlq.namespace
         self._views: OrderedDict[tuple[Principal | None, str], LetterQueue] = OrderedDict()
 
     def of(self, actor: Actor, namespace: str | None = None) -> LetterQueue:
         """The queue as the actor sees it; in another namespace, if one is named."""
-        key = (actor.principal, namespace or self._dlq.namespace)
-        if key == (None, self._dlq.namespace):
+        key = (actor.principal, namespace or self._namespace)
+        if key == (None, self._namespace):
             return self._dlq
         view = self._views.get(key)
         if view is None:

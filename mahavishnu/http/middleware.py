@@ -33,7 +33,7 @@ from mahavishnu.http.auth import (
     is_loopback,
     wants_page,
 )
-from mahavishnu.http.errors import problem, problem_for
+from mahavishnu.http.errors import MEDIA_TYPE, problem, problem_for
 from mahavishnu.http.proxies import AmbiguousUser
 from mahavishnu.http.replies import Replies, Reply
 from mahavishnu.model.clock import instant_text
@@ -59,6 +59,7 @@ PROVIDER_PATHS = ("/login/provider", "/login/callback", "/logout/provider")
 LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # open before the login
 BODY_SECONDS = 60.0
 _CHANGING_METHODS = ("POST", "PATCH", "PUT", "DELETE")
+_READING_METHODS = ("GET", "HEAD", "OPTIONS")
 _PREFIX = re.compile(r"/ns/(?!\.{1,2}/)([\w.-]{1,200})/", re.ASCII)  # browsers resolve dots
 # Headers of every response: nothing is framed, guessed at, or taken by other sites. A page has a policy of its own,
 # which lets it load what is ours.
@@ -85,6 +86,60 @@ def guard(send: Send) -> Send:
     return send_guarded
 
 
+ShowProblem = Callable[[Scope, Mapping[str, object], Headers], Awaitable[Response]]
+
+
+class AnswerMiddleware:
+    """The layer around the whole server: guards answers, shows problems as pages, and says when something has changed.
+
+    `show_problem` makes the page of a problem document for clients that want pages. `on_change` is called before a
+    known user is told of a change: an unknown one changes nothing, and so cannot make others wait for new reads.
+    """
+
+    def __init__(self, app: App, *, show_problem: ShowProblem, on_change: Callable[[], object]) -> None:
+        self._app, self._show_problem, self._on_change = app, show_problem, on_change
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = guard(send)
+        if wants_page(scope):
+            send = self._with_pages(scope, receive, send)
+        if scope["method"] not in _READING_METHODS:
+            send = self._with_changes(scope, send)
+        await self._app(scope, receive, send)
+
+    def _with_changes(self, scope: Scope, send: Send) -> Send:
+        async def send_after(message: Message) -> None:
+            if message["type"] == "http.response.start" and scope.get("actor", NOBODY).role > Role.NOBODY:
+                self._on_change()
+            await send(message)
+
+        return send_after
+
+    def _with_pages(self, scope: Scope, receive: Receive, send: Send) -> Send:
+        start: Message | None = None
+        parts: list[bytes] = []
+
+        async def send_page(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                if Headers(raw=message["headers"]).get("content-type") == MEDIA_TYPE:
+                    start = message
+                    return
+            elif start is not None:
+                parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    document = json.loads(b"".join(parts))
+                    response = await self._show_problem(scope, document, Headers(raw=start["headers"]))
+                    await response(scope, receive, send)
+                return
+            await send(message)
+
+        return send_page
+
+
 class CompleteResponse(NamedTuple):
     """A whole response, which may be sent to several clients."""
 
@@ -94,7 +149,7 @@ class CompleteResponse(NamedTuple):
 
 
 class ApiMiddleware:
-    """The outermost layer of the API."""
+    """The layer that every request passes before its route."""
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.engine.audit import AuditRecord
-from mahavishnu.engine.breaker import CircuitState, circuit_name
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import move_many, scan_readable
 from mahavishnu.engine.periodic import PeriodicTask
@@ -131,7 +131,7 @@ class Requeues:
 
     def _objection(self, letter: DeadLetter) -> str | None:
         why = self._context.rules(RequeueRules).objection(letter, self._clock.now())
-        circuit = circuit_name(letter.adapter)
+        circuit = letter.circuit
         if why is None and self._context.breakers.state(circuit, self._clock.monotonic()) is CircuitState.OPEN:
             why = f"the circuit of adapter {circuit!r} is open"
         return why

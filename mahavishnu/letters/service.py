@@ -347,9 +347,10 @@ class LetterOperations:
             )
             if moved is None:
                 raise NoSuchLetter(key)
-            self._context.announce(verb.event, moved.after, by=by, notes=notes, was_open=moved.before.is_open)
-            record.add_change(moved.before, moved.after)
-        return self._context.show(moved.after)
+            before, after = moved.before, moved.after
+            self._context.announce(verb.event, after, after.updated_at, by=by, notes=notes, was_open=before.is_open)
+            record.add_change(before, after)
+        return self._context.show(after)
 
     async def _move_many(
         self, verb: Verb, query: Query | None, options: Mapping[str, Any], by: str, notes: str | None

@@ -14,6 +14,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, partition_of
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import (
+    NO_ADAPTER,
     WORKFLOW_SOURCE,
     Counted,
     DeadLetterStatus,
@@ -130,6 +131,11 @@ class DeadLetter(_CachedText):
     def key(self) -> str:
         """The name of the letter in a store: there is at most one live letter per key."""
         return _key_of(self.task_id, self.namespace, self.queue)
+
+    @property
+    def circuit(self) -> str:
+        """The name of the circuit that its runs go through: letters of one adapter share one."""
+        return self.adapter or NO_ADAPTER
 
     @property
     def task(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -52,7 +53,7 @@ class QueueDefinitions:
         self._putter: asyncio.Task[Any] | None = None
         self._put = asyncio.Event()
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """The namespace of these queues. Raises InvalidInput where all namespaces are meant."""
         return require_namespace(self._context.namespace)

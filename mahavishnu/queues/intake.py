@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from mahavishnu.engine.batching import Batcher, resolve
@@ -73,7 +73,7 @@ class QueueLetters:
         if (scope := self.context.scope) is not None:
             self.records = NamespaceRecords(self.records, scope=scope, fields=SCOPED_FIELDS)
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """The namespace of these queues. Raises InvalidInput where all namespaces are meant."""
         return require_namespace(self.context.namespace)
@@ -232,7 +232,7 @@ class QueueLetters:
     def announce(self, name: EventName, letter: DeadLetter, **more: object) -> None:
         """Publish what happened to an item."""
         detail = {"queue_name": letter.queue, "item_id": letter.entry_id, "namespace": self.namespace, **more}
-        self.context.events.publish(Event(name, self.context.clock.now(), None, detail))
+        self.context.events.publish(Event(name, letter.updated_at, None, detail))
 
     def announce_failure(self, before: DeadLetter, after: DeadLetter) -> None:
         """Publish that an item failed, and that it died, if it did."""

@@ -106,15 +106,15 @@ class QueueMoves:
         bound_for = letter.bound_for
 
         def decide(current: DeadLetter) -> DeadLetter:
-            if not current.is_open or current.bound_for != bound_for:
-                return current
-            return rules.close_moved(current, self._now())
+            now = self._now()
+            is_bound = current.is_open and current.bound_for == bound_for
+            return rules.close_moved(current, now) if is_bound else current
 
         def insist(current: DeadLetter) -> DeadLetter:
             if not current.is_open or current.lease is not None:
                 return current
-            bound = rules.send_item(current, str(bound_for), self._now())
-            return rules.close_moved(bound, self._now())
+            now = self._now()
+            return rules.close_moved(rules.send_item(current, str(bound_for), now), now)
 
         moved = await self._try_to_close(letter, decide)
         if moved or copy is None or (await self.letters.records.remove([copy]))[0] is True:

@@ -474,12 +474,14 @@ async def update_with_retry(
     *,
     check: Callable[[T, T], Awaitable[object]] | None = None,
     what: str = "letter",
+    known: T | None = UNREAD,
     tries: int = 50,
 ) -> Update[T] | None:
     """Read a record, change it, write it if nobody else has; again where somebody was quicker. None: there is none.
 
-    `check(before, after)` is awaited before each write. What `change` or `check` raises ends it; a `change` that
-    returns the record itself ends it without a write. Raises StoreUnavailable after too many `tries`.
+    `check(before, after)` is awaited before each write; `known` is as in `write_with_retry`. What `change` or `check`
+    raises ends it; a `change` that returns the record itself ends it without a write. Raises StoreUnavailable after too
+    many `tries`.
     """
 
     async def decide(before: T | None) -> T | None:
@@ -489,7 +491,7 @@ async def update_with_retry(
             await check(before, after)
         return after
 
-    before, after = await write_with_retry(collection, key, decide, what=what, tries=tries)
+    before, after = await write_with_retry(collection, key, decide, what=what, known=known, tries=tries)
     return None if before is None else Update(before, before if after is None else after)
 
 

@@ -34,7 +34,7 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
 )
-from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, require_namespace
 from mahavishnu.model.work import LIFECYCLE, task_of
 from mahavishnu.stores.base import Collection, get_one, update_with_retry
 from mahavishnu.stores.kind import T
@@ -365,7 +365,7 @@ def make_stale_letter(
     message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
     failure = failure_of(message, at=at, category=_HUNG.category)
     assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))
-    now, namespace = context.clock.now(), context.namespace
+    now, namespace = context.clock.now(), require_namespace(context.namespace)
     return context.letter_factory.make(request, assessment, now, namespace=namespace, backoffs=context.backoffs)
 
 

@@ -115,17 +115,18 @@ class AttemptRunner:
 
     async def run(self, leased: LeasedLetter) -> None:
         """Run the letter, or give it back if the guard refuses it."""
-        if await self._guard(leased):
-            await self.execute(leased)
+        now = self._clock.now()
+        if await self._guard(leased, now):
+            await self.execute(leased, now)
 
-    async def execute(self, leased: LeasedLetter) -> RunningAttempt:
+    async def execute(self, leased: LeasedLetter, now: datetime | None = None) -> RunningAttempt:
         """Run the letter, guard or not: call the workflow, assess its failure, settle the letter, announce it.
 
-        A cancelled run is given back; one that ended in the same moment is settled all the same. Without `settled` the
-        outcome does not count: another worker owns the letter, or the store could not be reached.
+        It starts `now`. A cancelled run is given back; one that ended in the same moment is settled all the same.
+        Without `settled` the outcome does not count: another worker owns the letter, or the store could not be reached.
         """
         letter = leased.letter
-        self._context.announce(EventName.RETRY_STARTED, letter)
+        self._context.announce(EventName.RETRY_STARTED, letter, now)
         caller = asyncio.current_task()
         cancelled_before = caller.cancelling() if caller else 0
 
@@ -152,9 +153,9 @@ class AttemptRunner:
 
     # --- guard
 
-    async def _guard(self, leased: LeasedLetter) -> bool:
+    async def _guard(self, leased: LeasedLetter, now: datetime) -> bool:
         """Return whether the letter may run now. If not, give it back and refund the attempt."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
+        monotonic = self._clock.monotonic()
         is_free = await self._is_leased(leased, now) and await self._is_circuit_closed(leased, monotonic)
         return is_free and await self._are_dependencies_done(leased)
 

@@ -14,7 +14,7 @@ from mahavishnu.capture.adapters import Attempt
 from mahavishnu.capture.dependencies import blocked_by
 from mahavishnu.classify.assess import Assessment, Assessor
 from mahavishnu.classify.verdict import category as named_category
-from mahavishnu.engine.breaker import CircuitState, circuit_name
+from mahavishnu.engine.breaker import CircuitState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model import lifecycle
@@ -271,7 +271,7 @@ class Claims:
         for letter in wanted:
             now, token = self._clock.now(), new_token()
             try:
-                circuit = circuit_name(letter.adapter)
+                circuit = letter.circuit
                 position = self._context.breakers.state(circuit, self._clock.monotonic())
                 if self._context.may_be_running(letter, now) or not batch.may_go(circuit, position):
                     continue
@@ -322,7 +322,7 @@ class Claims:
 
     def _announce(self, letter: DeadLetter, outcome: str, assessment: Assessment | None) -> None:
         """Tell the breaker and the listeners how the run went."""
-        circuit = circuit_name(letter.adapter)
+        circuit = letter.circuit
         if outcome == "released":
             self._context.announce(EventName.RELEASED, letter)
         elif assessment is None:

@@ -233,7 +233,8 @@ class LeaseTable:
 
         A run whose letter has another owner is cancelled.
         """
-        until, began = self._context.limits.lease_end(self._clock.now()), self._clock.monotonic()
+        until = self._clock.now() + timedelta(seconds=self._context.limits.lease_seconds)
+        began = self._clock.monotonic()
 
         def renew(current: DeadLetter) -> DeadLetter:
             return lifecycle.renew(current, token=leased.token, until=until, now=self._clock.now())

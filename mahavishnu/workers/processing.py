@@ -8,12 +8,12 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.audit import AuditRecord
-from mahavishnu.engine.breaker import Breakers, circuit_name
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.engine.context import DEFAULT_ACTOR, Limits, QueueContext, Workflow
 from mahavishnu.engine.periodic import PeriodicTask, PeriodicTasks
 from mahavishnu.engine.queue import LetterQueue
@@ -257,7 +257,7 @@ class Processing:
             return _refuse(task_id, "there is no letter for this task", record)
         if self.callback is None:
             return _refuse(task_id, NOTHING_RUNS, record)
-        circuit = circuit_name(letter.adapter)
+        circuit = letter.circuit
         wait = None if force else self._context.breakers.acquire(circuit, self._clock.monotonic(), token)
         if wait is not None:
             why = f"circuit open for adapter {circuit!r}, it is tried again in {wait:.0f} seconds"
@@ -322,7 +322,7 @@ class Processing:
             current,
             owner=self._context.owner,
             token=token,
-            until=self._context.limits.lease_end(now),
+            until=now + timedelta(seconds=self._context.limits.lease_seconds),
             now=now,
             manual=True,
             backoffs=self._context.backoffs,

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mahavishnu.classify.assess import Assessor
-from mahavishnu.engine.breaker import circuit_name
 from mahavishnu.engine.context import QueueContext, Workflow
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import wait_for
@@ -111,15 +110,16 @@ class Claimer:
 
     def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
         """Return letters as they are once claimed, by key."""
-        context, limits = self._context, self._context.limits
-        owner, backoffs = context.owner, context.backoffs
+        context, owner, backoffs = self._context, self._context.owner, self._context.backoffs
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop()) is not None:
             try:
-                key, circuit = letter.key, circuit_name(letter.adapter)
-                if key in self._leases or key in claims or key in started or context.may_be_running(letter, now):
+                key, circuit = letter.key, letter.circuit
+                if key in self._leases or key in claims or key in started:
                     continue
-                token, until = new_token(), limits.lease_end(context.clock.now())
+                if letter.lease is not None and context.may_be_running(letter, now):
+                    continue
+                token, until = new_token(), context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
                 if self._is_safe(letter, claims):
                     claims[key] = _Claim(letter, token, circuit)
@@ -222,13 +222,12 @@ class DueLetters:
         return found
 
     def _look(self, share: Share, due: datetime, sort: tuple[Sort, ...], limit: int, partitions: range | None) -> _Look:
-        query = letter_query(due=due, queue=self._queues, sort=sort, limit=limit)
+        where = () if share.adapters is None else run_by(share.adapters)
         if partitions is not None:  # what did not fit its worker is for all of them
             mine = Between("partition", at_least=partitions.start, below=partitions.stop)
-            query = replace(query, where=(*query.where, AnyOf((mine, Not(Missing("unfit"))))))
-        if share.adapters is not None:
-            query = replace(query, where=(*query.where, *run_by(share.adapters)))
-        return _Look(share, query)
+            where = (AnyOf((mine, Not(Missing("unfit")))), *where)
+        query = letter_query(due=due, queue=self._queues, sort=sort, limit=limit)
+        return _Look(share, replace(query, where=(*query.where, *where)))
 
     async def _find(self, look: _Look) -> Sequence[DeadLetter]:
         page = await self._letters.find(look.query, look.after)
@@ -350,6 +349,8 @@ class Processor:
                         await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
                     while self._runs and not due.has_more:  # there is nothing to claim before these are over
                         await asyncio.wait(self._runs)
+                    if not due.has_more and not self.is_running:  # in the background it looks at other times, too
+                        return len(started)
             except StoreError:
                 while self._runs and not self.is_running:  # what has begun is not left alone: its lease depends on this
                     await asyncio.wait(self._runs)
@@ -357,7 +358,7 @@ class Processor:
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> RunningAttempt:
         """Run a letter that the caller has claimed, and settle it."""
-        leased = self.leases.add(claimed, token, claimed.key, circuit_name(claimed.adapter))
+        leased = self.leases.add(claimed, token, claimed.key, claimed.circuit)
         try:
             async with self.leases.renewing():
                 return await self.attempts.execute(leased)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.archiving import Leftovers
+from mahavishnu.archive.archiving import Archiving, Leftovers
 from mahavishnu.archive.copies import read_case
 from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_LETTERS, archive_kind
@@ -37,6 +37,10 @@ LONE = RetentionRules(completed_days=None, history_days=0, archive_months=None)
 STOPS = [("write", COPIES), ("remove", COPIES), ("write", LETTERS), ("remove", HISTORY)]
 DYING = [0, pytest.param(1, marks=pytest.mark.prove), pytest.param(2, marks=pytest.mark.prove)]
 Act = Callable[[DeadLetterQueue], Awaitable[object]]
+
+
+def leftovers_of(queue: DeadLetterQueue) -> Leftovers:
+    return Archiving(queue.context, RULES, Partitions(queue.store, queue.clock)).leftovers
 
 
 class Case:
@@ -114,7 +118,7 @@ class Case:
         lost = self.told - set(await self.places(queue)) - self.deleted
         assert not lost, "lost"
         await queue.deletion.finish()
-        await Leftovers(queue.context, Partitions(queue.store, queue.clock)).remove_leftovers()
+        await leftovers_of(queue).remove_leftovers()
         for rules in (RULES, LONE):
             queue.context.set_rules(rules)
             self.house.clock.advance(1)
@@ -245,7 +249,7 @@ async def test_who_restores_and_who_removes_what_was_left(case: Case, dying: int
         await queue.archive.restore("wf")
 
     async def finish(queue: DeadLetterQueue) -> None:
-        await Leftovers(queue.context, Partitions(queue.store, queue.clock)).remove_leftovers()
+        await leftovers_of(queue).remove_leftovers()
 
     stops = [("write", HISTORY), ("remove", HISTORY), ("write", LETTERS)]
     assert await case.in_every_order(prepare, restore, finish, stops, dying, most=5000) > 10

@@ -26,7 +26,7 @@ from subprocess import PIPE, Popen
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from mahavishnu.archive.archiving import Archiving, Leftovers
+from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.partitions import Partitions
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DeadLetterStatus
 from mahavishnu.engine.context import Limits, QueueOptions
@@ -258,9 +258,9 @@ class Chaos:
             ):
                 clock.offset += timedelta(hours=1)
             await dlq.deletion.finish()
-            partitions = Partitions(home_of(dlq.store), dlq.clock)  # which a worker does every hour
-            await Archiving(dlq.context, RETENTION, partitions).run(1000, dry_run=False)
-            await Leftovers(dlq.context, partitions).remove_leftovers()
+            archiving = Archiving(dlq.context, RETENTION, Partitions(home_of(dlq.store), dlq.clock))
+            await archiving.run(1000, dry_run=False)  # which a worker does every hour
+            await archiving.leftovers.remove_leftovers()
             diary = Diary.read(await asyncio.to_thread(self.diary.read_text))
             self.report.events["clears"] = diary.clears["whole"]
             self.report.events["interrupted clears"] = diary.clears["interrupted"]
