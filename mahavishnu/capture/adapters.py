@@ -63,7 +63,7 @@ class PythonAdapter:
 
         Raises InvalidInput for a generator function: calling it runs nothing of it.
         """
-        from mahavishnu.values.hints import local_names  # what only reads letters does not wait for it
+        from mahavishnu.values.arguments import local_names  # what only reads letters does not wait for it
 
         if is_generator(function):
             raise InvalidInput(

@@ -23,8 +23,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, document_key, new_task_id
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
-from mahavishnu.values.arguments import Signature
-from mahavishnu.values.hints import can_be_made, local_names
+from mahavishnu.values.arguments import Signature, can_be_made, local_names
 from mahavishnu.values.kinds import ValueKind
 from mahavishnu.values.payload import LetterRequest, WriteValues, restore_arguments, take_snapshot
 from mahavishnu.values.typed_json import find_lost, read

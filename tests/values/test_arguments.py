@@ -18,8 +18,7 @@ from typing_extensions import TypedDict, Unpack
 
 from mahavishnu.model.errors import CannotRestore
 from mahavishnu.model.json_value import EMPTY
-from mahavishnu.values.arguments import Signature
-from mahavishnu.values.hints import local_names, reachable_classes, resolve_hints
+from mahavishnu.values.arguments import Signature, local_names, reachable_classes, resolve_hints
 from mahavishnu.values.kinds import ValueKind, same_value
 from mahavishnu.values.typed_edit import check_edit
 
