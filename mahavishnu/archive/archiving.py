@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from mahavishnu.archive.copies import CopySource, R, copy_verified
-from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.partitions import CopySource, Partitions, R, copy_verified
 from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key, letter_of
 from mahavishnu.archive.rules import (
     ArchiveResult,

@@ -15,8 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mahavishnu.archive.copies import ArchivedLine, ArchiveReader
-from mahavishnu.archive.partitions import CopyLine
+from mahavishnu.archive.partitions import ArchivedLine, ArchiveReader, CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.archive.copies import ArchivedCase, ArchivePage
+from mahavishnu.archive.partitions import ArchivedCase, ArchivePage
 from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code

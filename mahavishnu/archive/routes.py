@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictInt
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mahavishnu.archive.copies import ArchivedCase, ArchivePage
+from mahavishnu.archive.partitions import ArchivedCase, ArchivePage
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, ArchivePartition
 from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive

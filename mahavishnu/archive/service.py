@@ -11,10 +11,18 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.archive.archiving import Archiving
-from mahavishnu.archive.copies import ArchivedCase, ArchivedLine, ArchivePage, ArchiveReader, read_case, restore_letter
 from mahavishnu.archive.deletion import Deletion
 from mahavishnu.archive.export import ArchiveExport
-from mahavishnu.archive.partitions import Partitions, require_home
+from mahavishnu.archive.partitions import (
+    ArchivedCase,
+    ArchivedLine,
+    ArchivePage,
+    ArchiveReader,
+    Partitions,
+    read_case,
+    require_home,
+    restore_letter,
+)
 from mahavishnu.archive.records import ArchivePartition, PartitionState
 from mahavishnu.archive.rules import ArchiveResult, is_past, old_records
 from mahavishnu.archive.tasks import (

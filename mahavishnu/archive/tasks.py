@@ -13,8 +13,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from mahavishnu.archive.copies import ArchiveReader, CopySource, copy_verified, read_case
-from mahavishnu.archive.partitions import CopyPage, Partitions, find_in_partitions, require_home
+from mahavishnu.archive.partitions import (
+    ArchiveReader,
+    CopyPage,
+    CopySource,
+    Partitions,
+    copy_verified,
+    find_in_partitions,
+    read_case,
+    require_home,
+)
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
 from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.engine.context import QueueContext

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.partitions import Partitions, read_case
 from mahavishnu.archive.records import ARCHIVED_LETTERS, ArchivedLetter, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger

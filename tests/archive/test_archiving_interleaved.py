@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.archive.archiving import Archiving, Leftovers
-from mahavishnu.archive.copies import read_case
-from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.partitions import Partitions, read_case
 from mahavishnu.archive.records import ARCHIVE_PARTITIONS, ARCHIVED_LETTERS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import MahavishnuError

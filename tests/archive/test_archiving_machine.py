@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.partitions import read_case
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model import ids

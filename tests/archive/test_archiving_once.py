@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.archive.copies import read_case
+from mahavishnu.archive.partitions import read_case
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.errors import IllegalMove, NoSuchLetter

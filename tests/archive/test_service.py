@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.copies import ArchivedLine
+from mahavishnu.archive.partitions import ArchivedLine
 from mahavishnu.archive.records import ARCHIVED_LETTERS, archive_kind
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.letters.ledger import Ledger

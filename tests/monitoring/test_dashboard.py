@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.copies import ArchiveReader
-from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.partitions import ArchiveReader, Partitions
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import StoreUnavailable
 from mahavishnu.model.query import Query

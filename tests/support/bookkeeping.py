@@ -14,7 +14,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from mahavishnu.archive.copies import ArchivedCase, read_case
+from mahavishnu.archive.partitions import ArchivedCase, read_case
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.waiting_room import WAITING
 from mahavishnu.model import lifecycle
