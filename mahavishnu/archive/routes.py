@@ -14,7 +14,6 @@ from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem_responses
 from mahavishnu.http.responses import (
     CSV,
     NDJSON,
@@ -22,6 +21,7 @@ from mahavishnu.http.responses import (
     json_response,
     letter_json,
     page_headers,
+    problem_responses,
     stream_lines,
     to_json,
 )

@@ -14,8 +14,7 @@ from mahavishnu.bulk.members import VERBS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import json_response, letter_json, next_link, page_headers, to_json
+from mahavishnu.http.responses import json_response, letter_json, next_link, page_headers, problem_responses, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import (
     Difference,

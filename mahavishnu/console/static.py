@@ -10,7 +10,7 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.http.errors import problem
+from mahavishnu.http.responses import problem
 from mahavishnu.http.routing import Router
 
 FOREVER, ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from mahavishnu.core.rooms import rooms
 from mahavishnu.http.auth import Access, QueueViews
-from mahavishnu.http.errors import on_own_error, problem, problem_for_request
 from mahavishnu.http.middleware import ApiMiddleware, App, Receive, Scope, Send
+from mahavishnu.http.responses import on_own_error, problem, problem_for_request
 from mahavishnu.http.routing import API, InvalidRequest, Route, arguments
 from mahavishnu.model.errors import MahavishnuError
 

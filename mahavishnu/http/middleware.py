@@ -33,9 +33,9 @@ from mahavishnu.http.auth import (
     is_loopback,
     wants_page,
 )
-from mahavishnu.http.errors import MEDIA_TYPE, problem, problem_for
 from mahavishnu.http.proxies import AmbiguousUser
 from mahavishnu.http.replies import Replies, Reply
+from mahavishnu.http.responses import MEDIA_TYPE, escape_part, problem, problem_for
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -52,8 +52,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 R = TypeVar("R")
 
 log = logging.getLogger(__name__)
-MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
-ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
 PUBLIC_PATHS = ("/healthz", "/readyz")
 PROVIDER_PATHS = ("/login/provider", "/login/callback", "/logout/provider")
 LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # open before the login
@@ -211,7 +209,7 @@ class ApiMiddleware:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")]
         except UnicodeDecodeError:
             return problem(400, "bad-request", "the path is not UTF-8")
-        scope["path"] = "/".join(part.replace(MARK, ESCAPED_MARK).replace("/", ESCAPED_SLASH) for part in parts)
+        scope["path"] = "/".join(map(escape_part, parts))
         scope["request_path"] = "/".join(parts)
         actor, session = self._access.actor(headers.get("authorization")), None
         if self._access.is_open and is_foreign_request(headers, scope.get("client")):

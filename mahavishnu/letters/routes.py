@@ -12,7 +12,6 @@ from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem, problem_responses
 from mahavishnu.http.responses import (
     JSON,
     NDJSON,
@@ -25,6 +24,8 @@ from mahavishnu.http.responses import (
     letter_json,
     letters_json,
     page_headers,
+    problem,
+    problem_responses,
     refuse_if_changed,
     stream_lines,
     to_json,

@@ -9,8 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import clear_headers, decode_id, degraded_header, json_response, page_headers
+from mahavishnu.http.responses import (
+    clear_headers,
+    decode_id,
+    degraded_header,
+    json_response,
+    page_headers,
+    problem_responses,
+)
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text

@@ -8,8 +8,7 @@ from pydantic import Field, StrictInt, StrictStr
 from starlette.responses import Response
 
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import decode_id, etag, json_response, refuse_if_changed, to_json
+from mahavishnu.http.responses import decode_id, etag, json_response, problem_responses, refuse_if_changed, to_json
 from mahavishnu.http.routing import Depends, Header, Router
 from mahavishnu.http.schemas import Name, RequestModel, ResponseModel, fields_of
 from mahavishnu.model.query import LONGEST_TEXT

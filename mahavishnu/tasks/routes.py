@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import json_response, page_headers, to_json
+from mahavishnu.http.responses import json_response, page_headers, problem_responses, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import ActionRequest, Name, NamespacePageQuery, RequestModel, ResponseModel, fields_of
 from mahavishnu.tasks.service import Lifecycle

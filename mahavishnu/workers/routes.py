@@ -8,8 +8,7 @@ from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
-from mahavishnu.http.errors import problem_responses
-from mahavishnu.http.responses import clear_headers, degraded_header, json_response, letter_json
+from mahavishnu.http.responses import clear_headers, degraded_header, json_response, letter_json, problem_responses
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import (
     ClaimedLetter,

@@ -162,7 +162,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, arguments: list
                 f"mahavishnu.{name}"
                 for name in ("bulk.letter_commands", "groups.commands", "bulk.commands", "core.processes")
             }
-            | {"mahavishnu.values.arguments", "mahavishnu.values.arguments", "mahavishnu.values.typed_edit"}
+            | {"mahavishnu.values.arguments", "mahavishnu.values.typed_edit"}
             | {"mahavishnu.values.typed_json", "mahavishnu.values.kinds"},
         ),
     ],

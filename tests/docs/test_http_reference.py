@@ -14,7 +14,7 @@ import pytest
 from mahavishnu.core.api import create_app
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.events import routes as events
-from mahavishnu.http import errors
+from mahavishnu.http import responses as errors
 from tests.http.test_auth import ROUTES, UNGUARDED
 from tests.support.server import served
 
