@@ -22,9 +22,8 @@ from mahavishnu.model.query import Query, filter_query, items_namespace
 from mahavishnu.queues.definitions import QueueDefinitions
 from mahavishnu.queues.intake import QueueIntake, QueueLetters, log
 from mahavishnu.queues.items import ImportResult, ItemLease, ItemStatus, QueueItem
-from mahavishnu.queues.moves import QueueMoves
 from mahavishnu.queues.rules import QueueDefinition
-from mahavishnu.queues.work import QueueWork
+from mahavishnu.queues.work import QueueMoves, QueueWork
 from mahavishnu.stores.base import Cursor, Page, is_home_away
 from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
