@@ -12,8 +12,7 @@ from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.bulk.preview import RunPreview
-from mahavishnu.bulk.service import BulkRuns
+from mahavishnu.bulk.service import BulkRuns, RunPreview
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import Form, patch_of, read_form
 from mahavishnu.console.frame import Said

@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute
 from mahavishnu import __version__
 from mahavishnu.access.oidc import Provider, ProviderLogins, ProviderRules
 from mahavishnu.access.sessions import LoginThrottle, Sessions
-from mahavishnu.console import problems
-from mahavishnu.console.console import Console
+from mahavishnu.console.console import Console, show_problem
 from mahavishnu.console.frame import FirstFix, Link
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.rooms import pages, rooms
@@ -122,8 +121,8 @@ def create_app(
         endless=STREAMS,
     )
     console = api.state.console
-    show_problem = functools.partial(problems.show_problem, console)
-    api.add_middleware(AnswerMiddleware, show_problem=show_problem, on_change=console.recent.forget)
+    as_page = functools.partial(show_problem, console)
+    api.add_middleware(AnswerMiddleware, show_problem=as_page, on_change=console.recent.forget)
     api.add_middleware(NamespacePaths, home=dlq.namespace)
     _document(api)
     return api

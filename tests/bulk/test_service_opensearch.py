@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.bulk import preview as run_preview
+from mahavishnu.bulk import service as run_preview
 from mahavishnu.bulk.run import ACTIVE, BulkRun, RunState
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahavishnu.bulk import preview as run_preview
+from mahavishnu.bulk import service as run_preview
 from mahavishnu.bulk.members import VERBS
-from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.run import BUSY
+from mahavishnu.bulk.service import RunPreview
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter
