@@ -5,5 +5,5 @@ from __future__ import annotations
 from mahavishnu.engine.rooms import Room
 
 ROOM = Room(
-    pages=("mahavishnu.console.static",),
+    pages=("mahavishnu.console.console",),
 )

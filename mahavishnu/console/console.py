@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache, partial
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -27,14 +29,73 @@ from mahavishnu.console import words
 from mahavishnu.console.frame import FirstFix, Frame, Link, Number, NumberIn, Said, local_path, root_from
 from mahavishnu.console.layout import Layout
 from mahavishnu.console.recent_reads import LASTS, Recent, RecentReads
-from mahavishnu.console.static import static_url
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import NOBODY, Actor, Role, audience_of, get_own_queue, local_target
 from mahavishnu.http.middleware import Scope
-from mahavishnu.http.routing import Depends
+from mahavishnu.http.responses import problem
+from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
 from mahavishnu.stores.base import Health
+
+# --- files that pages load: one style sheet and two scripts, from the package itself
+
+FOREVER, ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_FOLDER = "static"
+router = Router(tag="static", documented=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file of the package, and its digest."""
+
+    content: bytes
+    media_type: str
+    digest: str
+
+
+@cache
+def static_file(name: str) -> StaticFile | None:
+    """One of the files; None if there is none of this name."""
+    suffix = name[name.rfind(".") :]
+    if suffix not in _TYPES or name not in _names():
+        return None
+    content = resources.files(__package__).joinpath(_FOLDER, name).read_bytes()
+    return StaticFile(content, _TYPES[suffix], hashlib.sha256(content).hexdigest()[:16])
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(each.name for each in resources.files(__package__).joinpath(_FOLDER).iterdir())
+
+
+def static_url(name: str) -> str:
+    """The local URL of a file, which changes when the file does: browsers may keep it for ever.
+
+    >>> static_url("console.css").startswith("static/console.css?v=")
+    True
+    """
+    found = static_file(name)
+    assert found is not None, name
+    return f"{_FOLDER}/{name}?v={found.digest}"
+
+
+@router.get("/static/{name}")
+async def send_file(request: Request, name: str) -> Response:
+    """A file with its digest as ETag."""
+    found = static_file(name) if name in _names() else None
+    if found is None:
+        return problem(404, "not-found", f"there is no file {name!r:.80}")
+    mark = f'"{found.digest}"'
+    kept = FOREVER if request.query_params.get("v") == found.digest else ASK_AGAIN
+    headers = {"ETag": mark, "Cache-Control": kept, "X-Content-Type-Options": "nosniff"}
+    if mark in [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]:
+        return Response(None, 304, headers)
+    return Response(found.content, 200, headers, found.media_type)
+
+
+# --- pages
 
 R = TypeVar("R")
 log = logging.getLogger(__name__)

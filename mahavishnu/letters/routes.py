@@ -353,10 +353,11 @@ _ACTIONS = {
 
 
 def _add_action(name: str, summary: str) -> None:
-    async def act(
+    async def move(
         dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None
     ) -> Response:
-        letter = await getattr(dlq.service(LetterOperations), name)(decode_id(task_id), **_act(actor, body, where))
+        act, task_id = _act(actor, body, where), decode_id(task_id)
+        letter = await getattr(dlq.service(LetterOperations), name)(task_id, **act)
         return json_response(letter_json(letter, whole=True))
 
     router.post(
@@ -365,7 +366,7 @@ def _add_action(name: str, summary: str) -> None:
         responses=problem_responses(404, 409),
         summary=summary,
         name=name,
-    )(act)
+    )(move)
 
 
 for _name, _summary in _ACTIONS.items():

@@ -140,11 +140,7 @@ class Processing:
         check_interval_seconds: float | None = None,
         queue: str | Iterable[str] | None = None,
     ) -> None:
-        """Retry due letters, of this `queue` or these, with `callback(task, repos)` from now on.
-
-        The callback fails by raising, or by a result that says so. Starting twice keeps one processor. Raises
-        InvalidInput if no callback was ever given.
-        """
+        """Run letters from now on: see `DeadLetterQueue.start_retry_processor`."""
         if queue is not None:
             self.take_only(queue)
         if callback is not None and not callable(callback):
@@ -210,10 +206,7 @@ class Processing:
         self.workers.queues = _queues(queue)
 
     async def run_due(self, queue: str | Iterable[str] | None = None) -> int:
-        """Run everything that is due now, of this `queue` or these, and wait for it: one cycle. Returns how many ran.
-
-        Raises InvalidInput if no callback was ever given.
-        """
+        """Run everything that is due now, and wait for it: see `DeadLetterQueue.run_due`."""
         queues = self.workers.queues if queue is None else _queues(queue)
         await self._admit_waiting()
         if self._processor is not None and queue is None:
@@ -288,10 +281,7 @@ class Processing:
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
     ) -> None:
-        """Go on with other limits; they apply from the next cycle on.
-
-        With `keep_interval` an interval that `start_retry_processor` was given stays.
-        """
+        """Go on with other limits: see `DeadLetterQueue.configure`."""
         if limits is not None:
             if keep_interval and self._given_interval is not None:
                 limits = replace(limits, interval_seconds=self._given_interval)
