@@ -8,14 +8,13 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload, typ
 
 from mahavishnu.alerts.rules import Alert, RuleReport
 from mahavishnu.alerts.service import Alerts
-from mahavishnu.archive.copies import ArchivedCase, ArchivePage
 from mahavishnu.archive.deletion import DeletedCase, Deletion
+from mahavishnu.archive.partitions import ArchivedCase, ArchivePage
 from mahavishnu.archive.rules import ArchiveResult
 from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskCase, ArchivedTaskPage
-from mahavishnu.bulk.preview import RunPreview
 from mahavishnu.bulk.run import BulkRun, ItemState, RunState
-from mahavishnu.bulk.service import BulkRuns, RunItems
+from mahavishnu.bulk.service import BulkRuns, RunItems, RunPreview
 from mahavishnu.capture.calls import CaptureBlock
 from mahavishnu.capture.capture import CaptureOutcome, LetterIntake
 from mahavishnu.capture.closing import Closing

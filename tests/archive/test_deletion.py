@@ -27,7 +27,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import Revision
 from mahavishnu.stores.scoped import VisibleLetters, without_deleted
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
-from tests.bulk.test_preview import STATES, letter_in
+from tests.bulk.test_service_preview import STATES, letter_in
 from tests.support.queues import House, Runs, fill, letter_of, sound
 
 
