@@ -219,22 +219,7 @@ def _action(verb: str, summary: str) -> Callable[..., None]:
     return act
 
 
-def resurrect(
-    context: typer.Context,
-    chosen: Filters,
-    options: BulkRunOptions,
-    tasks: Tasks = None,
-    reason: Reason = None,
-    json: AsJson = False,
-) -> None:
-    """Redrive what is exhausted, and nothing else."""
-    if not tasks and (chosen.any_given or options.everything):
-        if set(chosen.status or ()) - {DeadLetterStatus.EXHAUSTED}:
-            raise InvalidInput("resurrect is for exhausted letters; redrive is for the others, too")
-        chosen = replace(chosen, status=[DeadLetterStatus.EXHAUSTED.value])
-    _move_letters(context, "resurrect" if tasks else "redrive", tasks, chosen, options, reason, json)
-
-
+resurrect = _action("resurrect", "Redrive what is exhausted, and nothing else.")
 resolve = _action("resolve", "Close cases: a person settled it otherwise.")
 fail = _action("fail", "Close cases: it will never work; the letters are kept for analysis.")
 cancel = _action("cancel", "Close cases: nobody wants the work any more.")
@@ -262,6 +247,10 @@ def _move_letters(
         return
     if not chosen.any_given and not options.everything:
         raise InvalidInput("name TASKs, or say which ones are meant by a filter; --all means every letter")
+    if verb == "resurrect":
+        if set(chosen.status or ()) - {DeadLetterStatus.EXHAUSTED}:
+            raise InvalidInput("resurrect is for exhausted letters; redrive is for the others, too")
+        verb, chosen = "redrive", replace(chosen, status=[DeadLetterStatus.EXHAUSTED.value])
 
     async def run(api: Connection) -> int:
         filters = await resolve_filter(api, chosen)
