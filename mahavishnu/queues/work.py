@@ -97,13 +97,13 @@ class QueueMoves:
         try:
             definition = await self.definitions.require(str(letter.bound_for))
         except NoSuchQueue:
-            key = rules.moved_key(letter, self.letters.namespace)
+            key = items.moved_key(letter, self.letters.namespace)
             return (await self.letters.records.get([key]))[0] is not None
         return await self._close(letter, await self._produce(letter, definition))
 
     async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
         """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
-        fresh, home = rules.moved_item(letter, definition, self._now()), home_of(self.letters.context.store)
+        fresh, home = items.moved_item(letter, definition, self._now()), home_of(self.letters.context.store)
         records = self.letters.records if is_kept_locally(letter) else home.collection(LETTERS)
         created = await write_one(records, fresh)
         if created is None and await get_one(records, fresh.key) is None:
@@ -120,13 +120,13 @@ class QueueMoves:
         def decide(current: DeadLetter) -> DeadLetter:
             now = self._now()
             is_bound = current.is_open and current.bound_for == bound_for
-            return rules.close_moved(current, now) if is_bound else current
+            return items.close_moved(current, now) if is_bound else current
 
         def insist(current: DeadLetter) -> DeadLetter:
             if not current.is_open or current.lease is not None:
                 return current
             now = self._now()
-            return rules.close_moved(rules.send_item(current, str(bound_for), now), now)
+            return items.close_moved(items.send_item(current, str(bound_for), now), now)
 
         moved = await self._try_to_close(letter, decide)
         if moved or copy is None or (await self.letters.records.remove([copy]))[0] is True:
@@ -141,7 +141,7 @@ class QueueMoves:
             _, after = await self.letters.change(letter, decide)
         except NoSuchLetter:
             return False
-        return rules.was_moved(after)
+        return items.was_moved(after)
 
     async def finish_moves(self, queues: Sequence[str]) -> int:
         """Move what is bound for other queues and did not get there, in the order in which it came."""
@@ -181,8 +181,8 @@ class QueueMoves:
             if ids is not None:
                 chosen = [await self.letters.get(queue, each) for each in ids]
                 for letter in chosen:
-                    if not rules.is_redrivable(letter):
-                        status = rules.status_of(letter, self._now())
+                    if not items.is_redrivable(letter):
+                        status = items.status_of(letter, self._now())
                         raise IllegalMove(letter.entry_id, "redrive", status, "or on its way already", what="item")
                     sent += await self._send(letter, to)
             else:
@@ -191,7 +191,7 @@ class QueueMoves:
                     degraded = degraded or page.degraded
                     for letter in page.items:
                         try:
-                            done = rules.is_redrivable(letter) and await self._send(letter, to)
+                            done = items.is_redrivable(letter) and await self._send(letter, to)
                         except (InvalidInput, NoSuchQueue) as problem:
                             refused[letter.entry_id] = problem
                             continue
@@ -213,9 +213,9 @@ class QueueMoves:
         require_persisted(await self.definitions.require(target))  # raises where the source queue is gone
 
         def decide(current: DeadLetter) -> DeadLetter:
-            if not rules.is_redrivable(current):
+            if not items.is_redrivable(current):
                 return current
-            return rules.send_item(current, target, self._now())
+            return items.send_item(current, target, self._now())
 
         before, after = await self.letters.change(letter, decide)
         if after is before:

@@ -38,7 +38,6 @@ ELSEWHERE = (
     "urls.py",
     "payload.py",
     "http/routing.py",
-    "http/errors.py",
     "http/responses.py",
 )
 MEASURABLE = 0.02  # seconds
