@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 from mahavishnu import __version__
 from mahavishnu.cli.options import USER_VARIABLE, Session
 from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, print_notice
-from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.errors import ImportStopped, InvalidInput, MahavishnuError
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
@@ -286,6 +286,8 @@ def error_for(answer: Answer) -> MahavishnuError:
         why = ""
     if why:
         detail = f"{detail}: {why}"
+    if name == "import-stopped":
+        return ImportStopped(problem["taken"], problem["letters"])
     if name == "requeue-failed" and "not found" in detail.lower():
         return NotFound(detail)
     return (_BY_TYPE.get(name) or _BY_STATUS.get(answer.status, Failed))(detail)

@@ -2,7 +2,7 @@
 
 Nothing that is printed acts on a terminal. Exit codes, with one clear line on stderr for each problem: 0 done · 1 the
 thing asked for failed, or the store or server cannot be used · 2 a mistake in what was asked · 3 not found · 4 the
-present state does not allow it · 130 interrupted · 141 nobody reads the output any more
+present state does not allow it, or an import stopped half-way · 130 interrupted · 141 nobody reads the output any more
 """
 
 from __future__ import annotations

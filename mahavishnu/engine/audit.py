@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias, cast
@@ -39,7 +40,7 @@ from mahavishnu.model.query import (
     require_namespace,
     written_namespace,
 )
-from mahavishnu.stores.base import Cursor, Page, Store, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import Cursor, Page, Store, home_of, scan, update_with_retry, write_one, write_with_retry
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -119,6 +120,12 @@ class AuditLog:
         scope = principal.scope if principal else None
         self._entries = NamespaceRecords(store.collection(AUDIT), namespace, True, scope, frozenset({"namespace"}))
         self._letters, self._history = store.collection(LETTERS), store.collection(HISTORY)
+
+    def at_home(self) -> AuditLog:
+        """Return the log without a local store: it writes into the store that all processes share, or raises."""
+        log = copy(self)
+        log._entries = replace(self._entries, records=home_of(self._store).collection(AUDIT))
+        return log
 
     async def list(
         self,

@@ -32,6 +32,7 @@ from mahavishnu.model.errors import (
     CorruptRecord,
     IllegalMove,
     IllegalRunMove,
+    ImportStopped,
     InvalidInput,
     InvalidOption,
     InvalidPayload,
@@ -91,6 +92,7 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
     (InvalidPayload, 422, "invalid-payload"),
     (InvalidQuery, 422, "invalid-query"),
     (InvalidInput, 422, "invalid-input"),
+    (ImportStopped, 503, "import-stopped"),
     (StoreUnavailable, 503, "store-unavailable"),
     (ReadTimeout, 503, "read-timeout"),
     (CorruptRecord, 503, "corrupt-record"),
@@ -113,9 +115,13 @@ def problem_for(error: Exception) -> Response:
     """The response to an error of ours. What a store says about itself goes to the log only."""
     status, name = next((status, name) for kind, status, name in _STATUSES if isinstance(error, kind))
     if isinstance(error, StoreError) and not isinstance(error, ReadTimeout):
-        log.error("the store failed: %s", error)
+        log.error("the store failed: %s", error.__cause__ if isinstance(error, ImportStopped) else error)
+        headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+        if isinstance(error, ImportStopped):
+            more = {"taken": error.taken, "letters": error.letters, "maybe_written": error.maybe_written}
+            return problem(status, name, str(error), headers=headers, **more)
         detail = "the store cannot answer now; nothing else is known: look again before you repeat what changes things"
-        return problem(status, name, detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+        return problem(status, name, detail, headers=headers)
     if isinstance(error, NoSuchLetter | IllegalMove):
         return problem(status, name, str(error), key=error.key)
     if isinstance(error, InvalidQueryText):

@@ -23,6 +23,7 @@ from mahavishnu.model.errors import (
     AlreadyResolved,
     CorruptRecord,
     IllegalMove,
+    ImportStopped,
     InvalidInput,
     InvalidPayload,
     LetterBusy,
@@ -38,7 +39,7 @@ from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import Query, require_namespace
 from mahavishnu.model.tombstones import count_alone
 from mahavishnu.model.work import place_keys
-from mahavishnu.stores.base import scan
+from mahavishnu.stores.base import home_of, is_home_away, scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.letter_codec import text_decoder
 from mahavishnu.values.typed_edit import require_types
@@ -80,10 +81,11 @@ class _Parsed(NamedTuple):
 
 
 class Transfer:
-    """Export of letters, and import of exported ones."""
+    """Export of letters, and import of exported ones, into the shared store alone: never into a local one."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
+        self._home, self._recorder = home_of(context.store).collection(LETTERS), context.waiting.recorder
 
     async def export(self, query: Query | None = None, **filters: Any) -> AsyncGenerator[str, None]:
         """Yield letters as lines of JSON, by default the open ones; `import_letter` reads them back.
@@ -135,12 +137,32 @@ class Transfer:
     ) -> ImportResult:
         """Import many letters, as `import_letter` does each; a refused one does not stop the others.
 
-        Raise StoreError where the store cannot answer; earlier letters are in, and repeating it is harmless.
+        Raise ImportStopped where the store does not answer, which says how many letters are in, and StoreError.
+        Repeating it is harmless.
         """
         result = ImportResult()
         if namespace is not None:
             require_namespace(namespace)
-        async with self._context.audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
+        try:
+            await self._context.open()
+            self._require_home()
+            await self._import_into(documents, by, notes, even_deleted, namespace, result)
+        except StoreUnavailable as problem:
+            taken = Counter(result.taken.values())
+            raise ImportStopped(taken, len(documents), maybe_written=problem.maybe_written) from problem
+        return result
+
+    async def _import_into(
+        self,
+        documents: Sequence[Document],
+        by: str,
+        notes: str | None,
+        even_deleted: bool,
+        namespace: str | None,
+        result: ImportResult,
+    ) -> None:
+        audit = self._context.audit.at_home()
+        async with audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
             names: set[str] = set()
 
             def label(name: str, place: int) -> str:
@@ -166,12 +188,17 @@ class Transfer:
                                 result.refused[label(name, place)] = problem
                         if place % _WITHOUT_REST == 0:
                             await SystemClock().sleep(0)  # others in this process are served meanwhile
+                    self._require_home()
                     await self._import_some(parsed, by, even_deleted, result)
             finally:
                 record.add(
                     taken=len(result.taken), refused=len(result.refused), letters=list(result.taken)[:_NAMED_LETTERS]
                 )
-        return result
+
+    def _require_home(self) -> None:
+        """Raise StoreUnavailable if the shared store is known to be away: asking it would take a time-out."""
+        if is_home_away(self._context.store):
+            raise StoreUnavailable("the store is away")
 
     async def _import_some(self, parsed: Sequence[_Parsed], by: str, even_deleted: bool, result: ImportResult) -> None:
         """Take in some letters: the new ones by one write, then the others one after the other."""
@@ -196,7 +223,7 @@ class Transfer:
         often = Counter(key for keys in places for key in set(keys))
         alone = [place for place, keys in enumerate(places) if all(often[key] == 1 for key in keys)]
         asked = [key for place in alone for key in places[place]]
-        there = dict(zip(asked, await self._letters.records.get(asked), strict=True)) if asked else {}
+        there = dict(zip(asked, await self._home.get(asked), strict=True)) if asked else {}
         created = [False] * len(letters)
         kinds: dict[tuple[str, bool], list[int]] = defaultdict(list)
         for place in alone:
@@ -205,7 +232,7 @@ class Transfer:
         for (_, is_open), chosen in kinds.items():
             fresh = [letters[place] for place in chosen]
             # A closed one needs no room.
-            stored = await (self._context.recorder.record_new if is_open else self._letters.records.write)(fresh)
+            stored = await (self._recorder.record_new if is_open else self._home.write)(fresh)
             for place, one in zip(chosen, stored, strict=True):
                 created[place] = isinstance(one, DeadLetter)
         return created
@@ -224,7 +251,7 @@ class Transfer:
 
     async def _import(self, ours: DeadLetter, by: str, even_deleted: bool) -> str:
         try:
-            taken = await self._context.recorder.take_in(ours, even_deleted=even_deleted)
+            taken = await self._recorder.take_in(ours, even_deleted=even_deleted)
         except LetterBusy:
             raise IllegalMove(
                 ours.key, "take in another one for", "being run or deleted", "try again when that is over"

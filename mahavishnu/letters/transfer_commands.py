@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
@@ -27,13 +27,14 @@ from mahavishnu.cli.output import (
     ExitCode,
     Failed,
     NotFound,
+    Unreachable,
     count_of,
     print_error,
     print_json,
     print_line,
     print_notice,
 )
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import ImportStopped, InvalidInput
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
@@ -138,7 +139,7 @@ def import_letters(
         done = 0
         gc.freeze()  # what is there now stays: looking through it again and again would take a fifth of the time
         for batch in _batches(file, refused, _BATCH_LETTERS if api.dlq is None else _BATCH_LETTERS_HERE):
-            for part, answer in await _send(api, batch, even_deleted):
+            async for part, answer in _send(api, batch, even_deleted):
                 for became, number in Counter(answer["taken"].values()).items():
                     counts[became] = counts.get(became, 0) + number
                 _note(answer["refused"], part, refused, at)
@@ -146,10 +147,16 @@ def import_letters(
             _print_progress(done)
         _print_progress(done, last=True)
 
-    run_conversation(session_of(context), converse, new=True)
+    stopped: Failed | ImportStopped | None = None
+    try:
+        run_conversation(session_of(context), converse, new=True)
+    except (Unreachable, ImportStopped) as problem:
+        stopped = problem
+        for became, number in getattr(problem, "taken", {}).items():
+            counts[became] = counts.get(became, 0) + number
     if json:
-        print_json({"taken": counts, "refused": refused})
-    else:
+        print_json({"taken": counts, "refused": refused, **({"stopped": str(stopped)} if stopped else {})})
+    elif counts or refused or stopped is None:
         for became, number in counts.items():
             print_line(f"{number} {_WORDS.get(became, became)}")
         if not counts and not refused:
@@ -157,6 +164,14 @@ def import_letters(
     if refused:
         for name, why in refused.items():
             print_error(f"{at.get(name, name)}: {why}")
+    if stopped is not None:
+        why = "the store does not answer" if isinstance(stopped, ImportStopped) else str(stopped)
+        print_error(
+            f"the import has stopped, {why}: {count_of(sum(counts.values()), 'letter')} of {file} went in for certain. "
+            "Run it again when the store answers: what is in stays as it is"
+        )
+        raise typer.Exit(ExitCode.CONFLICT)
+    if refused:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -199,17 +214,22 @@ def _note(answered: dict[str, str], part: list[Line], refused: dict[str, str], a
         at[known] = f"line {number}, {name}" if name and number else known
 
 
-async def _send(api: Connection, batch: list[Line], even_deleted: bool) -> list[tuple[list[Line], Any]]:
-    """Send a batch, in halves where it is too large. Return the parts with their answers."""
+async def _send(api: Connection, batch: list[Line], even_deleted: bool) -> AsyncIterator[tuple[list[Line], Any]]:
+    """Send a batch, in halves where it is too large. Yield the parts with their answers."""
     try:
         params = {"even_deleted": True} if even_deleted else None
         body = b"[%b]" % b",".join([line.text for line in batch])
-        return [(batch, await api.post("/dlq/import", body, params))]
+        answer = await api.post("/dlq/import", body, params)
     except TooLarge as problem:
         if len(batch) == 1:
             raise TooLarge(f"line {batch[0].number}: {problem}") from None
-        half = len(batch) // 2
-        return [*await _send(api, batch[:half], even_deleted), *await _send(api, batch[half:], even_deleted)]
+    else:
+        yield batch, answer
+        return
+    half = len(batch) // 2
+    for part in (batch[:half], batch[half:]):
+        async for sent in _send(api, part, even_deleted):
+            yield sent
 
 
 def _batches(file: str, refused: dict[str, str], most: int) -> Iterator[list[Line]]:

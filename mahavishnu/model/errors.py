@@ -31,6 +31,7 @@ MahavishnuError
 │   └── LostLease               … because the attempt no longer owns the letter
 └── StoreError
     ├── StoreUnavailable        the store cannot answer now; trying later makes sense
+    │   ├── ImportStopped       … so an import has stopped; says how many letters are in
     │   └── LetterBusy          … because a letter of the same key is being run
     ├── StoreMisconfigured      wrong password, authority, permission or mapping; trying later does not help
     │   └── IncompatibleStore   … because another version made it, which this one cannot read; it was left as it is
@@ -43,6 +44,7 @@ MahavishnuError
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 # What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
@@ -322,6 +324,24 @@ class StoreUnavailable(StoreError):
     def __init__(self, message: str, *, maybe_written: bool = False) -> None:
         super().__init__(message)
         self.maybe_written = maybe_written
+
+
+class ImportStopped(StoreUnavailable):
+    """The store does not answer, so an import has stopped; `taken` counts what went in before, by what became of it.
+
+    >>> print(ImportStopped({"new": 2, "same": 1}, 5))
+    the store does not answer, so the import has stopped: 3 of 5 letters are in. Import the same again when it \
+answers: what is in stays as it is
+    """
+
+    def __init__(self, taken: Mapping[str, int], letters: int, *, maybe_written: bool = False) -> None:
+        self.taken, self.letters = dict(taken), letters
+        more = " for certain, perhaps more" if maybe_written else ""
+        super().__init__(
+            f"the store does not answer, so the import has stopped: {sum(taken.values())} of {letters} letters are "
+            f"in{more}. Import the same again when it answers: what is in stays as it is",
+            maybe_written=maybe_written,
+        )
 
 
 class LetterBusy(StoreUnavailable):

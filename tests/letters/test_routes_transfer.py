@@ -15,8 +15,8 @@ from starlette.responses import StreamingResponse
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.processes import open_listener, run_server
-from mahavishnu.letters.transfer import letter_as_line
-from mahavishnu.model.errors import ItemFailed
+from mahavishnu.letters.transfer import Transfer, letter_as_line
+from mahavishnu.model.errors import ItemFailed, StoreUnavailable
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.testing.letters import make_letter
 from tests.support.api import ApiHarness, bearer
@@ -123,3 +123,18 @@ async def test_what_was_deleted_is_imported_only_if_that_is_meant(api: ApiHarnes
     told = (await api.post("/dlq/import", [line])).json()
     assert told["taken"] == {} and "by ann" in told["refused"]["wf"]
     assert (await api.post("/dlq/import?even_deleted=true", [line])).json()["taken"] == {"wf": "new"}
+
+
+async def test_an_import_that_stops_says_how_much_is_in(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.loads(letter_as_line(make_letter(task_id=name, entry_id=name))) for name in ("one", "two")]
+
+    async def fail(self: Any, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("10.1.2.3 is gone", maybe_written=True)
+
+    monkeypatch.setattr(Transfer, "_create_new", fail)
+    answer = await api.post("/dlq/import", lines)
+    told = answer.json()
+    assert (answer.status_code, told["type"]) == (503, "urn:mahavishnu:problem:import-stopped")
+    assert (told["taken"], told["letters"]) == ({}, 2)
+    assert answer.headers["Retry-After"] and "10.1.2.3" not in answer.text
+    assert "0 of 2 letters are in for certain, perhaps more. Import the same again" in told["detail"]

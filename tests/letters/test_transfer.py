@@ -13,18 +13,29 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue, DLQFullError
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DLQFullError
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.letters.transfer import Document, letter_as_line, parse_letter
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import LAST_INSTANT
-from mahavishnu.model.errors import AlreadyResolved, IllegalMove, InvalidInput, InvalidPayload, StoreUnavailable
+from mahavishnu.model.errors import (
+    AlreadyResolved,
+    IllegalMove,
+    ImportStopped,
+    InvalidInput,
+    InvalidPayload,
+    StoreUnavailable,
+)
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import get_one
-from mahavishnu.stores.kinds import HISTORY
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.clock import START
+from mahavishnu.testing.faults import Call
 from mahavishnu.testing.letters import make_letter
 from tests.support.queues import House, Runs, heard, letter_of, sound
 from tests.support.store_strategies import letters
@@ -437,3 +448,39 @@ async def test_an_imported_letter_of_other_work_gets_an_id_of_its_own_once(house
     other = await letter_of(dlq, f"wf@{Json.of({'n': 2}).digest}")
     assert (other.entry_id, other.source.id, other.task) == (document["entry_id"], "wf", {"n": 2})
     assert await dlq.transfer.import_letter(json.loads(letter_as_line(other))) == "same"
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "answer_lost", "request_lost"])
+async def test_an_import_into_a_store_that_stops_answering_says_how_much_is_in_and_leaves_nothing_behind(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahavishnu.letters.transfer._AT_ONCE", 2)
+    documents = [letter_as_line(make_letter(task_id=f"t{n}", entry_id=f"e{n}")) for n in range(6)]
+    home, local = FaultyStore(MemoryStore()), MemoryStore()
+    clock = ManualClock()
+    writes = 0
+
+    async def break_second(call: Call) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == 2:
+            getattr(home.faults, fault)(kind=LETTERS)
+
+    async with DeadLetterQueue(store=FallbackStore(home, local, kinds=KINDS, clock=clock), clock=clock) as dlq:
+        await clock.sleeping()
+        home.faults.before("write", break_second, kind=LETTERS)
+        with pytest.raises(ImportStopped) as stopped:
+            await dlq.transfer.import_letters(documents)
+        home.faults.clear()
+        assert (stopped.value.taken, stopped.value.letters) == ({"new": 2}, 6)
+        assert stopped.value.maybe_written is (fault != "unavailable")
+        assert (await dlq.health()).waiting == 0
+        await dlq.transfer.import_letters(documents)
+        assert {letter.task_id for letter in await dlq.list_tasks()} == {f"t{n}" for n in range(6)}
+        outage = home.faults.unavailable()
+        with pytest.raises(StoreUnavailable):
+            await dlq.get_task("t0")  # the outage is known from here on
+        with pytest.raises(ImportStopped, match=r"0 of 1 letters are in\. Import the same again"):
+            await dlq.transfer.import_letters(documents[:1])
+        outage.stop()
+        assert (await dlq.health()).waiting == 0

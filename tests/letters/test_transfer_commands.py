@@ -13,6 +13,9 @@ import pytest
 
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.letters.transfer import Transfer
+from mahavishnu.model.errors import ImportStopped
+from mahavishnu.settings.wiring import count_letters
 from tests.support.command_line import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
@@ -177,3 +180,31 @@ def test_letters_of_another_local_store_are_named_and_brought_home(
 def test_what_cannot_be_drained(run: Run, home: Path, letters: Path, arguments: tuple[str, ...], code: int) -> None:
     done = run(*arguments)
     assert (done.code, done.out) == (code, "")
+
+
+def test_an_import_that_the_store_does_not_answer_stops_and_says_how_to_go_on(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "letters.jsonl").write_text(run("dlq", "export").out)
+    away = ("dlq", "--store", "opensearch://127.0.0.1:9/x?timeout=0.2", "import", "letters.jsonl")
+    done = run(*away)
+    assert (done.code, done.out) == (4, "")
+    assert "the import has stopped, the store does not answer: 0 letters of letters.jsonl went in" in done.err
+    assert "Run it again when the store answers: what is in stays as it is" in done.err
+    assert run(*away, "--json").json.keys() == {"taken", "refused", "stopped"}
+    assert [each for each in (tmp_path / "state").rglob("local-*.db") if count_letters(each)] == []
+
+    real, calls = Transfer.import_letters, 0
+
+    async def import_some(self: Transfer, documents: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            return await real(self, documents, **more)
+        raise ImportStopped({"new": 1}, len(documents))
+
+    monkeypatch.setattr(Transfer, "import_letters", import_some)
+    monkeypatch.setattr("mahavishnu.letters.transfer_commands._BATCH_LETTERS_HERE", 2)
+    done = run("dlq", "--store", "sqlite:///other.db", "import", "letters.jsonl")
+    assert (done.code, done.out) == (4, "3 new\n")
+    assert "3 letters of letters.jsonl went in" in done.err
