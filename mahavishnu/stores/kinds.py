@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -315,6 +315,39 @@ REVISIONS = dataclass_kind(
     Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reconcile=_later_revision
 )
 
+
+# ---------------------------------------------------------------- local stores, as the store of all processes knows them
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    """A local store for outages: where it is, how much it keeps for the store of all processes, and since when.
+
+    The process that used it last renews `seen_at` while it lives and reaches that store. `key` is what the local store
+    calls itself, so that it is the same one on another host or under another name.
+    """
+
+    key: str
+    host: str
+    pid: int
+    place: str
+    seen_at: datetime
+    kept: int = 0  #: records that have not come home
+    letters: int = 0  #: those of them that are letters
+    oldest: datetime | None = None
+    version: Version | None = field(default=None, compare=False)
+
+    def is_stale(self, now: datetime) -> bool:
+        """Return whether its process has died, or does not reach the store."""
+        return now - self.seen_at > STALE_AFTER
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether it may be forgotten: it kept nothing when it was seen last, and that was long ago."""
+        return not self.kept and now - self.seen_at > FORGOTTEN_AFTER
+
+
+STALE_AFTER, FORGOTTEN_AFTER = timedelta(minutes=5), timedelta(days=7)
+LOCAL_STORES = replace(dataclass_kind(LocalStore, name="local_stores", index="dlq_local_stores"), lazy=True)
 
 _offers: list[Callable[[], Iterable[Kind[Any]]]] = []
 

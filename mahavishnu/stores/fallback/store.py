@@ -10,22 +10,50 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import log_event
-from mahavishnu.model.query import Query
-from mahavishnu.stores.base import Health, OpenClose, Store
+from mahavishnu.model.ids import new_token
+from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.stores.base import Health, OpenClose, Store, get_one, write_with_retry
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import Arrival, DrainResult, local_copy_kind
 from mahavishnu.stores.kind import FieldType, Kind, T
-from mahavishnu.stores.kinds import stored_kinds
+from mahavishnu.stores.kinds import LETTERS, LOCAL_STORES, LocalStore, stored_kinds
 from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
+BRING_HOME_SECONDS = 5.0  # for what a process takes home before it goes on, or ends
+_FIRST_SECONDS, _RENEW_SECONDS = 5.0, 60.0  # until an empty local store is registered; until any is again
+_OWN = "own"  # the key of the record in which a local store has its name
+_LONG_EMPTY = Query((Is("kept", (0,)),), (Sort("seen_at"),), 100)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLocally:
+    """How many records a local store keeps, how many of them are letters, and since when."""
+
+    records: int = 0
+    letters: int = 0
+    oldest: datetime | None = None
+
+    def describe(self) -> str:
+        """Return the numbers as the subject of a sentence.
+
+        >>> KeptLocally(1001, 1000).describe(), KeptLocally(1, 1).describe(), KeptLocally(2, 0).describe()
+        ('1,000 letters and 1 other record are', '1 letter is', '2 records are')
+        """
+        others, one = self.records - self.letters, self.records == 1
+        kinds = [(self.letters, "letter"), (others, "other record" if self.letters else "record")]
+        named = [f"{count:,} {kind}{'s' * (count != 1)}" for count, kind in kinds if count]
+        return f"{' and '.join(named)} {'is' if one else 'are'}"
 
 
 class FallbackStore(OpenClose):
@@ -63,6 +91,10 @@ class FallbackStore(OpenClose):
         self.last_drain_seconds: float | None = None  # how long it took when some went home the last time
         self._changes = 0
         self._at_rest: asyncio.Event | None = None
+        self._opened_at = 0.0
+        self._broken_off = False  # a drain took longer than whoever waited for it was ready to
+        self._registered: LocalStore | None = None  # as the primary store has it
+        self._registered_at = self._next_try = 0.0
         for kind in stored_kinds() if kinds is None else kinds:
             self.collection(kind)
 
@@ -92,14 +124,21 @@ class FallbackStore(OpenClose):
             raise
         else:
             self._away = None
+        self._opened_at = self._next_try = self.clock.monotonic()
+        self._broken_off, self._registered = False, None
         self._watch = asyncio.create_task(self._watch_primary(), name="mahavishnu fallback watch")
 
     async def close(self) -> None:
         if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-            self._watch = None
+            watch, self._watch = self._watch, None
+            try:
+                if not watch.done():  # else its event loop has ended
+                    async with self.change():
+                        await self._leave()
+            finally:
+                watch.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watch
         if self._changes:  # what was asked for is finished first, whichever store it needs
             self._at_rest = self._at_rest or asyncio.Event()
             await self._at_rest.wait()
@@ -131,6 +170,28 @@ class FallbackStore(OpenClose):
             self._changes -= 1
             if not self._changes and self._at_rest is not None:
                 self._at_rest.set()
+
+    async def bring_home(self) -> KeptLocally:
+        """Drain for some seconds at most, unless the primary store is away. Returns what was kept before that."""
+        kept = await self.count_kept()
+        if kept.records and self._away is None and not self._broken_off:
+            try:
+                async with asyncio.timeout(BRING_HOME_SECONDS):
+                    await self.drain()
+            except TimeoutError:
+                self._broken_off = True
+        return kept
+
+    async def _leave(self) -> None:
+        """Before it is closed: take home what is kept locally, and register what is left. Never raises a StoreError."""
+        try:
+            if not all(pair.drained for pair in self._collections.values()):
+                await self.bring_home()
+                if (left := await self.count_kept()).records:
+                    log.warning("%s still in %s: %s", left.describe(), self.place, self._remedy)
+            await self._register(closing=True)
+        except StoreError as problem:
+            log.debug("what is kept locally could not be told to the primary store: %s", problem)
 
     async def drain(self) -> DrainResult:
         """Try the primary store now and move home what is kept locally. Never raises a StoreError.
@@ -181,30 +242,89 @@ class FallbackStore(OpenClose):
     async def health(self) -> Health:
         problems = [] if self._away is None else [f"primary store away: {self._away}"]
         try:
-            waiting, oldest = await self._count_waiting()
+            kept = await self.count_kept()
         except StoreError as problem:
             status = "down" if problems else "degraded"
             return Health(status, "; ".join([*problems, f"the local store cannot answer: {problem}"]))
+        if kept.records:
+            then = "they come home when it answers" if self._away is not None else self._remedy
+            problems.append(f"{kept.describe()} still in {self.place}: {then}")
         local = await self.local.health()
         if local.status != "ok":
             problems.append(f"the local store is {local.status}: {local.detail}")
         if self._away is not None:
-            return Health("degraded", "; ".join(problems), waiting, oldest)
+            return Health("degraded", "; ".join(problems), kept.records, kept.oldest)
         health = await self.primary.health()
         problems += [str(pair.forbidden) for pair in self._collections.values() if pair.forbidden]
         problems += map(str, self._last.refused)
-        status = "degraded" if waiting or problems else health.status
-        return Health(status, "; ".join(filter(None, [health.detail, *problems])), waiting, oldest)
+        status = "degraded" if problems else health.status
+        return Health(status, "; ".join(filter(None, [*problems, health.detail])), kept.records, kept.oldest)
 
-    async def _count_waiting(self) -> tuple[int, datetime | None]:
-        count, oldest = 0, list[datetime]()
+    @property
+    def place(self) -> str:
+        """The file of the local store, or words for it."""
+        path = getattr(self.local, "path", None)
+        return f"the memory of process {os.getpid()}" if path is None else str(path.absolute())
+
+    @property
+    def _remedy(self) -> str:
+        return "keep it running" if getattr(self.local, "path", None) is None else "run `mahavishnu dlq drain`"
+
+    async def count_kept(self) -> KeptLocally:
+        """Count what is kept locally. Raises StoreError."""
+        count, letters, oldest = 0, 0, list[datetime]()
         for pair in self._collections.values():
             dated = "created_at" in pair.kind.by_name and pair.kind.by_name["created_at"].type is FieldType.DATE
             spans = ["created_at"] if dated else []
             cell = (await self.local.collection(local_copy_kind(pair.kind)).tally(Query(), spans=spans)).total
             count += cell.count
+            letters += cell.count if pair.kind is LETTERS else 0
             oldest += cell.earliest.values()
-        return count, min(oldest, default=None)
+        return KeptLocally(count, letters, min(oldest, default=None))
+
+    async def _register(self, *, closing: bool = False) -> None:
+        """Tell the primary store where this local store is, and what it keeps: see ADR 0072. Raises StoreError.
+
+        What is empty is registered after a while, since most processes that end soon keep nothing.
+        """
+        now, last = self.clock.monotonic(), self._registered
+        if self._away is not None or (now < self._next_try and not closing):
+            return
+        is_empty = all(pair.drained for pair in self._collections.values())
+        kept = KeptLocally() if is_empty else await self.count_kept()
+        records = self.primary.collection(LOCAL_STORES)
+        if closing and not kept.records:
+            if last is None and self.drained:  # whoever kept that may have registered it
+                last = await get_one(records, await self._own_name())
+            if last is not None:
+                await records.remove([last])  # unless another process, which uses it too, has registered it since
+            return
+        due = self._opened_at + _FIRST_SECONDS if last is None else self._registered_at + _RENEW_SECONDS
+        if kept.records == (last.kept if last else 0) and now < due:
+            return
+        self._next_try = now + _RENEW_SECONDS
+        if last is None and (
+            old := [e for e in (await records.find(_LONG_EMPTY)).items if e.is_over(self.clock.now())]
+        ):
+            await records.remove(old)
+        name = await self._own_name()
+        mine = LocalStore(name, socket.gethostname(), os.getpid(), self.place, self.clock.now())
+        mine = replace(mine, kept=kept.records, letters=kept.letters, oldest=kept.oldest)
+        _, self._registered = await write_with_retry(
+            records, name, lambda current: replace(mine, version=current and current.version), what="local store"
+        )
+        self._registered_at, self._next_try = now, now
+
+    async def _own_name(self) -> str:
+        """Return the name that the local store calls itself by, everywhere and for good. Raises StoreError."""
+        records = self.local.collection(LOCAL_STORES)
+        fresh = LocalStore(_OWN, new_token(), os.getpid(), "", self.clock.now())  # its host is the name
+        found, written = await write_with_retry(
+            records, _OWN, lambda current: fresh if current is None else None, what="name of the local store"
+        )
+        named = found or written
+        assert named is not None
+        return named.host
 
     async def _open_primary(self) -> None:
         if not self._opened:
@@ -221,6 +341,8 @@ class FallbackStore(OpenClose):
                     await self.drain()
                 for pair in self._collections.values():
                     await pair.check_other_processes()
+                with contextlib.suppress(StoreError):  # it is tried again in a minute
+                    await self._register()
             except StoreError as problem:
                 log.warning("local store does not answer: %s", problem)
             except Exception:

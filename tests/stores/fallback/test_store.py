@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import count
+from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
@@ -34,7 +37,7 @@ from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import LocalCopy, local_copy_kind
 from mahavishnu.stores.kind import Kind
-from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS, stored_kinds
+from mahavishnu.stores.kinds import HISTORY, LETTERS, LOCAL_STORES, REVISIONS, LocalStore, stored_kinds
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.retained import LedgerEntry, Revision, find_place, keep_revisions
 from mahavishnu.testing import START, FaultyStore, ManualClock, make_failure, make_letter
@@ -824,12 +827,14 @@ def test_every_kind_of_the_stores_is_known_to_them() -> None:
         each.name for each in walk_packages(mahavishnu.__path__, "mahavishnu.") if not each.name.endswith("__main__")
     ]
     modules = [import_module(name) for name in names if not name.startswith("mahavishnu.testing")]
-    declared = {each for module in modules for each in vars(module).values() if isinstance(each, Kind)} - {WAITING}
+    declared = {each for module in modules for each in vars(module).values() if isinstance(each, Kind)}
     at_home_only = {
         archived.ARCHIVED_LETTERS,
         archived_tasks.ARCHIVED_TASKS,
         EXPORT_STEPS,
-    }  # an outage does not archive
+        LOCAL_STORES,
+        WAITING,
+    }  # an outage does not archive, nor register
     assert declared - at_home_only == set(stored_kinds()), (
         "what a kind that is not among STORED keeps locally may wait for ever"
     )
@@ -1216,3 +1221,175 @@ async def test_a_primary_that_is_lost_again_at_once_is_tried_less_and_less_often
     for _ in range(2):  # from then on it is looked at as often as ever
         two.clock.advance(await two.clock.sleeping())
     assert await two.clock.sleeping() == 1.0
+
+
+# --- processes that end, and what they leave
+
+
+class Lasting(MemoryStore):
+    """A store that outlives whoever closes it, as a server or a file does."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
+        if path is not None:
+            self.path = path
+
+
+@dataclass
+class Machine:
+    """Processes that share a server, a local store and a clock."""
+
+    home: FaultyStore = field(default_factory=lambda: FaultyStore(Lasting()))
+    local: MemoryStore = field(default_factory=lambda: Lasting(Path("/var/lib/local.db")))
+    clock: ManualClock = field(default_factory=ManualClock)
+
+    def process(self) -> FallbackStore:
+        return FallbackStore(self.home, self.local, clock=self.clock)
+
+    async def wait(self, seconds: float, processes: int = 1) -> None:
+        """Let the watches of so many processes have their turns."""
+        for _ in range(int(seconds)):
+            await self.clock.sleeping(processes)
+            self.clock.advance(1)
+        await self.clock.sleeping(processes)
+
+    async def leave_letters(self, count: int) -> None:
+        """Have a process keep letters in an outage, and end."""
+        with self.home.faults.unavailable():
+            async with self.process() as store:
+                await store.collection(LETTERS).write([make_letter(task_id=f"t{n}") for n in range(count)])
+
+    async def registered(self) -> list[LocalStore]:
+        return list((await self.home.inner.collection(LOCAL_STORES).find(Query())).items)
+
+
+async def be_killed(store: FallbackStore) -> None:
+    """Do nothing more, also when it is closed."""
+    assert store._watch is not None
+    store._watch.cancel()
+    await asyncio.wait([store._watch])
+
+
+async def at_home(machine: Machine) -> int:
+    return (await machine.home.inner.collection(LETTERS).tally(Query())).total.count
+
+
+async def test_a_process_that_ends_at_once_brings_home_what_another_one_left() -> None:
+    machine = Machine()
+    await machine.leave_letters(1203)
+    assert await at_home(machine) == 0
+    async with machine.process():
+        pass
+    assert await at_home(machine) == 1203
+    assert (await machine.local.collection(HELD).tally(Query())).total.count == 0
+    assert await machine.registered() == []
+
+
+async def test_a_process_that_ends_does_not_wait_for_a_slow_store_and_says_what_it_leaves(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine, forever = Machine(), asyncio.Event()
+    monkeypatch.setattr("mahavishnu.stores.fallback.store.BRING_HOME_SECONDS", 0.01)
+    await machine.leave_letters(2)
+    machine.home.faults.slow(forever.wait, "write", kind=LETTERS)
+    async with machine.process() as store:
+        assert (await store.bring_home()).describe() == "2 letters are"
+        health = await store.health()
+        said = "2 letters are still in /var/lib/local.db: run `mahavishnu dlq drain`"
+        assert (health.status, health.waiting) == ("degraded", 2)
+        assert health.detail.startswith(said)
+    assert said in caplog.text
+    (left,) = await machine.registered()
+    assert (left.kept, left.letters, left.place) == (2, 2, "/var/lib/local.db")
+    machine.home.faults.clear()
+    async with machine.process():
+        pass
+    assert (await at_home(machine), await machine.registered()) == (2, [])
+
+
+async def test_what_a_process_keeps_in_an_outage_is_told_with_where_it_is() -> None:
+    machine = Machine()
+    async with machine.process() as store:
+        with machine.home.faults.unavailable():
+            await write_one(store.collection(LETTERS), make_letter())
+            detail = (await store.health()).detail
+            assert "1 letter is still in /var/lib/local.db: they come home when it answers" in detail
+
+
+async def test_a_process_registers_its_local_store_and_its_death_shows() -> None:
+    machine = Machine()
+    async with machine.process() as store:
+        await machine.wait(4)
+        assert await machine.registered() == []  # most commands have ended by now
+        await machine.wait(2)
+        (first,) = await machine.registered()
+        assert (first.kept, first.pid, first.host) == (0, os.getpid(), socket.gethostname())
+        await machine.wait(61)
+        (again,) = await machine.registered()
+        assert again.seen_at > first.seen_at
+        # It loses the store, keeps a letter, and is killed: only the age of its record says so.
+        await be_killed(store)
+        machine.clock.advance(minutes=6)
+        (lost,) = await machine.registered()
+        assert lost.is_stale(machine.clock.now())
+        assert not lost.is_over(machine.clock.now() + timedelta(days=6))
+
+
+async def test_a_count_is_registered_when_the_store_is_back_and_again_when_all_is_home() -> None:
+    machine = Machine()
+    async with machine.process() as store:
+        await machine.wait(6)
+        with machine.home.faults.unavailable():
+            await write_one(store.collection(LETTERS), make_letter(task_id="a"))
+            await machine.wait(2)
+        machine.home.faults.item_failed("write", keys={"a"})
+        await machine.wait(15)
+        (refused,) = await machine.registered()
+        assert (refused.kept, refused.letters, refused.oldest) == (1, 1, make_letter().created_at)
+        machine.home.faults.clear()
+        await machine.wait(15)
+        assert [each.kept for each in await machine.registered()] == [0]
+    assert await machine.registered() == []
+
+
+async def test_two_processes_with_one_local_store_are_registered_once() -> None:
+    machine = Machine()
+    async with machine.process():
+        async with machine.process():
+            await machine.wait(7, processes=2)
+            assert len(await machine.registered()) == 1
+        await machine.wait(70)
+        assert len(await machine.registered()) == 1  # whoever is left says so again
+    assert await machine.registered() == []
+
+
+async def test_a_local_store_is_the_same_one_on_another_host_and_old_empty_ones_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+    async with machine.process() as store:
+        await machine.wait(6)
+        await be_killed(store)
+    (first,) = await machine.registered()
+    monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+    async with machine.process():
+        await machine.wait(6)
+        (second,) = await machine.registered()
+    assert (second.key, second.host) == (first.key, "elsewhere")
+    old = replace(first, key="old", version=None)
+    kept = replace(old, key="kept", kept=1)
+    await machine.home.collection(LOCAL_STORES).write([old, kept])
+    machine.clock.advance(timedelta(days=8))
+    async with machine.process():
+        await machine.wait(6)
+        assert {each.key for each in await machine.registered()} == {first.key, "kept"}
+
+
+async def test_where_a_store_refuses_the_register_letters_are_kept_all_the_same() -> None:
+    machine = Machine()
+    refused = machine.home.faults.misconfigured(kind=LOCAL_STORES)
+    async with machine.process() as store:
+        await machine.wait(200)
+        assert await write_one(store.collection(LETTERS), make_letter()) is not None
+        assert (await store.health()).status == "ok"
+    assert 3 <= refused.hits <= 8  # it is tried now and then
