@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from mahavishnu import __version__
 from mahavishnu.cli.options import USER_VARIABLE, Session
-from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, print_notice
+from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, count_of, print_notice
 from mahavishnu.model.errors import ImportStopped, InvalidInput, MahavishnuError
 
 if TYPE_CHECKING:
@@ -240,6 +240,11 @@ async def open_connection(
         api = session.backend.local_api(queue, session.settings.server.max_body_bytes)
         connection = Connection(LocalTransport(api, mask(session.settings.dlq_store_url)), session, queue)
         health = await queue.health()
+        if dlq is None and health.waiting and (bring_home := getattr(queue.context.store, "bring_home", None)):
+            await bring_home()
+            kept, health = health.waiting, await queue.health()
+            if kept > health.waiting:
+                print_notice(f"brought home from a local store: {count_of(kept - health.waiting, 'record')}")
         connection.note_health(health.status, health.detail)
         yield connection
         await api.close()

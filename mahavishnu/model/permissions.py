@@ -41,7 +41,7 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("redrive", "resurrect", "requeue", "retry", "queue.item.retry"), Permission.RETRY),
     **dict.fromkeys(("queue.redrive", "queue.lease", "claim"), Permission.RETRY),
     **dict.fromkeys(("run.pause", "run.resume", "run.cancel", "run.halt", "run.done"), Permission.RETRY),
-    **dict.fromkeys(("login", "logout", "find unreadable"), Permission.VIEW),
+    **dict.fromkeys(("login", "logout", "find unreadable", "list local stores"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
     **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
@@ -51,6 +51,7 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
     **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work", "encrypt"), Permission.CONFIGURE),
+    "forget local store": Permission.CONFIGURE,
 }
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
@@ -59,7 +60,7 @@ _WHOLE_NAMESPACE = frozenset(
 )
 # Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})
-_WHOLE_STORE = frozenset({"find unreadable"})
+_WHOLE_STORE = frozenset({"find unreadable", "list local stores", "forget local store"})
 _NOWHERE = ("",)  # no namespace is called so
 TAKES_WORK = frozenset({"claim", "queue.lease"})  # who runs work gets its payload, also without view-payload
 HIDDEN = Json.of({"hidden": "needs the permission view-payload"})

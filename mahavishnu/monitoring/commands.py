@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from mahavishnu.cli.client import Connection
+from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.output import (
     AsJson,
     ExitCode,
     NotFound,
     count_of,
+    moment,
     print_json,
     print_line,
     print_notice,
@@ -26,19 +27,31 @@ from mahavishnu.letters.commands import print_reasons
 async def doctor(
     api: Connection,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")] = 1000,
+    forget: Annotated[
+        str | None, typer.Option("--forget", metavar="NAME", help="Forget a local store that is gone for good.")
+    ] = None,
     json: AsJson = False,
 ) -> ExitCode:
-    """List records of the store that cannot be read, of all namespaces; it fails with 1 if there are any."""
-    found = await api.get("/integrity", {"limit": limit})
+    """List records that cannot be read, and letters that have not come home; it fails with 1 if there are any."""
+    if forget is not None:
+        await api.post(f"/integrity/local-stores/{path_part(forget)}/forget", api.with_actor())
+        print_notice(f"local store {forget} is forgotten")
+    unreadable = await api.get("/integrity", {"limit": limit})
+    stores = [each for each in await api.get("/integrity/local-stores") if each["needs_look"]]
     if json:
-        print_json(found)
+        print_json({"unreadable": unreadable, "local_stores": stores})
     else:
-        rows = [(each["kind"], each["key"], each["why"]) for each in found]
+        rows = [(each["kind"], each["key"], each["why"]) for each in unreadable]
         print_table(("kind", "key", "why"), rows, empty="every record can be read")
-        if found:
-            what = count_of(len(found), "record")
+        if unreadable:
+            what = count_of(len(unreadable), "record")
             print_notice(f"{what} cannot be read: each stays as it is, until you delete or restore it in the store")
-    return ExitCode.FAILED if found else ExitCode.DONE
+        if stores:
+            print_line("")
+            columns = [(each["name"], each["kept"], moment(each["seen_at"]), each["what"]) for each in stores]
+            print_table(("local store", "kept", "last seen", "what"), columns, empty="")
+            print_notice("if a local store is gone for good: mahavishnu dlq doctor --forget NAME")
+    return ExitCode.FAILED if unreadable or stores else ExitCode.DONE
 
 
 @command()

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import degraded_header, json_response, to_json
 from mahavishnu.http.routing import Depends, Query, Router
-from mahavishnu.http.schemas import ReasonLine, RequestModel, ResponseModel, fields_of
+from mahavishnu.http.schemas import ActionRequest, ReasonLine, RequestModel, ResponseModel, fields_of
 from mahavishnu.monitoring import statistics as trends
 from mahavishnu.monitoring.dashboard import Dashboard
 from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
@@ -24,6 +24,7 @@ from mahavishnu.stores.base import Health
 # --- integrity
 
 integrity_router = Router(tag="integrity", prefix="/integrity")
+Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "forgetting a local store"))]
 
 
 class UnreadableLine(ResponseModel):
@@ -45,6 +46,50 @@ async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[Integr
     """Read every record of the store once, of all namespaces: this takes time where there are many."""
     found = await dlq.service(Integrity).find_unreadable(params.limit)
     return json_response([asdict(each) for each in found], 200, degraded_header(found.degraded))
+
+
+class LocalStoreLine(ResponseModel):
+    """A local store that a process has registered: where it is, and what it keeps that has not come home.
+
+    Of a stale one the process was not seen for five minutes. `what` says for people what to do.
+    """
+
+    name: str
+    what: str
+    needs_look: bool
+    host: str
+    pid: int
+    place: str
+    seen_at: str
+    stale: bool
+    kept: int
+    letters: int
+    oldest: str | None
+
+
+@integrity_router.get(
+    "/local-stores", response_model=list[LocalStoreLine], summary="Local stores of all processes", name="local_stores"
+)
+async def list_local_stores(dlq: OwnQueue, actor: Viewer) -> Response:
+    """List the local stores that processes have registered, those that were seen longest ago first."""
+    found = await dlq.service(Integrity).local_stores()
+    return json_response([each.to_dict() for each in found], 200, degraded_header(found.degraded))
+
+
+class Forgotten(ResponseModel):
+    """The name of the local store that was forgotten."""
+
+    forgotten: str
+
+
+@integrity_router.post(
+    "/local-stores/{name}/forget", response_model=Forgotten, summary="Forget a local store that is gone for good"
+)
+async def forget_local_store(dlq: OwnQueue, actor: Admin, name: str, body: ActionRequest) -> Response:
+    """Forget a local store whose host or file is gone, with the letters that were in it."""
+    by = acting_name(actor, body.by)
+    await dlq.service(Integrity).forget_local_store(name, by=by, notes=body.notes)
+    return json_response({"forgotten": name})
 
 
 # --- dashboard

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, PartitionState
 from mahavishnu.engine.breaker import OTHER, CircuitState
-from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.event_bus import reporting_to
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.telemetry import BY_COUNT, BY_LIFETIME, METRICS, ManagerTracing, MetricFamily, Reading
@@ -23,9 +23,10 @@ from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
-from mahavishnu.stores.base import Collection, Health, Tally, find_pages, home_of, is_home_away
+from mahavishnu.monitoring.statistics import LocalStoreList, local_stores
+from mahavishnu.stores.base import Collection, Health, Tally, find_pages, get_one, home_of, is_home_away
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.kinds import stored_kinds
+from mahavishnu.stores.kinds import LOCAL_STORES, stored_kinds
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
@@ -147,6 +148,8 @@ class Telemetry:
     async def _of_store(self, stats: Mapping[str, Any]) -> Sequence[MetricFamily]:
         """Return numbers derived from records, but none of a part of the letters: it would look like a fall."""
         found = [] if stats["waiting"] is None else [_family("mahavishnu_dlq_waiting", stats["waiting"])]
+        if self._context.scope is None and not is_home_away(self._context.store):
+            found += _local_stores(stats["local_stores"])
         if stats["degraded"]:
             return found
         context, now = self._context, self._context.clock.now()
@@ -175,6 +178,15 @@ class Telemetry:
                 _family("mahavishnu_dlq_due_without_worker", _most_frequent(stats["due_without_worker"])),
             ]
         return found
+
+
+def _local_stores(stores: Sequence[Mapping[str, Any]]) -> Iterable[MetricFamily]:
+    """Count registered local stores that keep records, or are stale, and their records."""
+    states = {state: [each for each in stores if each["stale"] is (state == "stale")] for state in ("live", "stale")}
+    needs = {state: sum(each["needs_look"] for each in those) for state, those in states.items()}
+    yield _family("mahavishnu_dlq_local_stores", needs)
+    kept = {state: sum(each["kept"] for each in those) for state, those in states.items()}
+    yield _family("mahavishnu_dlq_local_records", kept)
 
 
 def _counts(tally: Tally) -> Mapping[str, int]:
@@ -232,7 +244,7 @@ class UnreadableRecords(list[UnreadableRecord]):
 
 
 class Integrity:
-    """Looks through everything that a store has, of all namespaces."""
+    """Looks through everything that a store has, of all namespaces, and at what has not come into it yet."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context = context
@@ -269,6 +281,29 @@ class Integrity:
                     del found[limit:]
                     return found
         return found
+
+    async def local_stores(self) -> LocalStoreList:
+        """Return the local stores that processes have registered, those that were seen longest ago first.
+
+        `degraded` says why some may be missing.
+        """
+        await self._context.require("list local stores", "store")
+        await self._context.open()
+        return await local_stores(self._context)
+
+    async def forget_local_store(self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> None:
+        """Forget a registered local store that is gone for good, with what was in it. One that lives comes again.
+
+        Raise InvalidInput if there is none of this name, and StoreError.
+        """
+        await self._context.open()
+        async with self._context.audit.record("forget local store", f"local store:{name}", by=by, reason=notes) as act:
+            records = home_of(self._context.store).collection(LOCAL_STORES)
+            if (found := await get_one(records, name)) is None:
+                raise InvalidInput(f"no local store {name!r:.80} is registered; `mahavishnu dlq doctor` lists them")
+            act.add(host=found.host, place=found.place, kept=found.kept, letters=found.letters)
+            if not (await records.remove([found]))[0]:
+                raise InvalidInput(f"local store {name!r} lives: its process {found.pid} has just renewed it")
 
     async def _collections(self, found: UnreadableRecords) -> AsyncIterator[tuple[str, Collection[Any]]]:
         """Yield everything that can be read now, by name."""

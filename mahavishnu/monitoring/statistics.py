@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.reads import GROUPS, count_letters, statistics
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.model.clock import instant_text
+from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
-from mahavishnu.model.query import Condition, Is, Not, Query
-from mahavishnu.stores.base import Buckets, Collection, Health, Histogram
+from mahavishnu.model.query import Condition, Is, Not, Query, Sort
+from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, home_of, is_home_away
+from mahavishnu.stores.fallback.store import KeptLocally
+from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.workers.rules import what_fits, what_is_missing
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 FULL_PERCENT = 80
 MANY_EXHAUSTED = 100
 _MOST_ADAPTERS = 5  # that are named, each in a line
+_BY_AGE = Query(sort=(Sort("seen_at"),), limit=1000)
 LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 
 
@@ -42,6 +47,7 @@ async def queue_statistics(
     at_home = context.is_at_home and not in_part
     max_size = context.capacities.max_size if at_home else None  # that of another app is not known here
     whole_store = context.scope is None
+    stores = await local_stores(context) if whole_store else ()
     here = context.counts if at_home else dict.fromkeys(context.counts, 0)
     return {
         "namespace": context.namespace,
@@ -57,6 +63,7 @@ async def queue_statistics(
             "kept_locally": health.waiting if whole_store else None,
             "oldest": health.oldest if whole_store else None,
         },
+        "local_stores": [each.to_dict() for each in stores],
         "degraded": tally.degraded,
         **lacking,
     }
@@ -89,13 +96,86 @@ async def store_health(context: QueueContext) -> Health:
     return replace(health, status=status, detail="; ".join(filter(None, [*problems, health.detail])))
 
 
+# --- local stores of all processes, as they have registered them: see ADR 0072
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStoreReport:
+    """A registered local store. Of a `stale` one the process has died, or does not reach the store."""
+
+    store: LocalStore
+    stale: bool
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether it keeps something, or may keep more than it was able to register."""
+        return self.stale or self.store.kept > 0
+
+    def describe(self) -> str:
+        """Return where it is, what it keeps, and how that comes home."""
+        store = self.store
+        where, drain = f"{store.host}: {store.place}", f"run `mahavishnu dlq drain {store.place}` on {store.host}"
+        if not Path(store.place).is_absolute():
+            drain = "they are lost if that process has ended"
+        if store.kept:
+            kept = KeptLocally(store.kept, store.letters).describe()
+            seen = f" (last seen {instant_text(store.seen_at)}): {drain}" if self.stale else f", process {store.pid}"
+            return f"{kept} still in a local store on {where}{seen}"
+        last = instant_text(store.seen_at)
+        return f"process {store.pid} was last seen {last}, and may have kept letters on {where}: {drain}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        store = self.store
+        return {
+            "name": store.key,
+            "what": self.describe(),
+            "needs_look": self.needs_look,
+            "host": store.host,
+            "pid": store.pid,
+            "place": store.place,
+            "seen_at": instant_text(store.seen_at),
+            "stale": self.stale,
+            "kept": store.kept,
+            "letters": store.letters,
+            "oldest": store.oldest and instant_text(store.oldest),
+        }
+
+
+class LocalStoreList(list[LocalStoreReport]):
+    """Local stores of all processes; `degraded` explains why some may be missing, and is None for the whole truth."""
+
+    degraded: str | None = None
+
+
+async def local_stores(context: QueueContext) -> LocalStoreList:
+    """Return the registered local stores, those that were seen longest ago first. Never raises a StoreError."""
+    found, now = LocalStoreList(), context.clock.now() - context.limits.skew
+    try:
+        if is_home_away(context.store):
+            raise StoreUnavailable("the store is away")
+        page = await home_of(context.store).collection(LOCAL_STORES).find(_BY_AGE)
+    except StoreError as problem:
+        found.degraded = f"which local stores there are is not known: {problem}"
+    else:
+        found += [LocalStoreReport(each, each.is_stale(now)) for each in page.items]
+    return found
+
+
 def warnings(stats: Mapping[str, Any]) -> list[str]:
     """Return what a person should look at, in the documented words, the most important first; empty if all is well."""
     found = []
     if degraded := stats.get("degraded"):
         found.append(f"WARNING: DLQ is degraded: {degraded}")
+    found += [f"WARNING: {each['what']}" for each in stats.get("local_stores") or () if each["stale"]]
     full = stats["utilization_percent"]
-    if full is not None and full > FULL_PERCENT:
+    if full is not None and full > 100:
+        over = f"{stats['queue_size']:,} of {stats['max_size']:,} open letters"
+        found.append(
+            f"WARNING: DLQ is {full}% full: {over}. What was kept locally comes home whatever dlq_max_size says; "
+            "new failures wait for room"
+        )
+    elif full is not None and full > FULL_PERCENT:
         found.append(f"WARNING: DLQ is {full}% full!")
     if waiting := stats.get("waiting"):
         found.append(f"WARNING: {waiting} failures wait for room in the DLQ!")

@@ -316,7 +316,7 @@ REVISIONS = dataclass_kind(
 )
 
 
-# ---------------------------------------------------------------- local stores, as the store of all processes knows them
+# --------------------------------------------------------------- local stores, as the store of all processes knows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,7 @@ class LocalStore:
 
 
 STALE_AFTER, FORGOTTEN_AFTER = timedelta(minutes=5), timedelta(days=7)
-LOCAL_STORES = replace(dataclass_kind(LocalStore, name="local_stores", index="dlq_local_stores"), lazy=True)
+LOCAL_STORES = dataclass_kind(LocalStore, name="local_stores", index="dlq_local_stores")
 
 _offers: list[Callable[[], Iterable[Kind[Any]]]] = []
 

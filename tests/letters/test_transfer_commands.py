@@ -16,6 +16,7 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.letters.transfer import Transfer
 from mahavishnu.model.errors import ImportStopped
 from mahavishnu.settings.wiring import count_letters
+from mahavishnu.stores.fallback.collection import FallbackCollection
 from tests.support.command_line import Run, kept
 
 pytestmark = pytest.mark.usefixtures("letters")
@@ -208,3 +209,30 @@ def test_an_import_that_the_store_does_not_answer_stops_and_says_how_to_go_on(
     done = run("dlq", "--store", "sqlite:///other.db", "import", "letters.jsonl")
     assert (done.code, done.out) == (4, "3 new\n")
     assert "3 letters of letters.jsonl went in" in done.err
+
+
+def test_a_command_brings_home_what_is_kept_locally_and_says_what_it_leaves(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = FallbackCollection.drain
+    kept("sqlite:///local.db", {"task_id": "one"}, {"task_id": "two"})
+    monkeypatch.setenv("MAHAVISHNU_DLQ_STORE_URL", "sqlite:///home.db")
+    kept("sqlite:///home.db")
+    monkeypatch.setenv("MAHAVISHNU_DLQ_LOCAL_URL", "sqlite:///local.db")
+    monkeypatch.setattr("mahavishnu.stores.fallback.store.BRING_HOME_SECONDS", 0.01)
+
+    async def hang(self: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("mahavishnu.stores.fallback.collection.FallbackCollection.drain", hang)
+    slow = run("dlq", "list", "--json")
+    left = f"2 letters are still in {home / 'local.db'}: run `mahavishnu dlq drain`"
+    assert len(slow.json) == 2 and f"degraded: {left}" in slow.err
+    (line,) = run("dlq", "doctor", "--json").json["local_stores"]
+    assert (line["letters"], line["place"]) == (2, str(home / "local.db"))
+    monkeypatch.setattr("mahavishnu.stores.fallback.collection.FallbackCollection.drain", drain)
+    monkeypatch.setattr("mahavishnu.stores.fallback.store.BRING_HOME_SECONDS", 30.0)
+    done = run("dlq", "list", "--json")
+    assert {each["task_id"] for each in done.json} == {"one", "two"}
+    assert "degraded" not in done.err and "brought home from a local store: 2 records" in done.err
+    assert count_letters(home / "local.db") == 0

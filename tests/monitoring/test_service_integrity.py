@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.errors import InvalidInput, PermissionDenied
+from mahavishnu.model.permissions import ROLE_PERMISSIONS, Principal, Scope
 from mahavishnu.monitoring.service import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.testing import FaultyStore
+from mahavishnu.testing import START, FaultyStore, ManualClock
 from tests.archive.test_archiving import LATER
 from tests.support.queues import House
 
@@ -72,3 +74,35 @@ async def test_what_cannot_be_looked_at_is_said() -> None:
         assert found == UnreadableRecord("letters", "wf_1", "a test's fault")
         primary.faults.unavailable()
         assert (await queue.integrity.find_unreadable()).degraded is not None
+
+
+LOST = LocalStore("lost", "web-1", 7, "/var/local.db", START, kept=3, letters=2)
+
+
+async def test_a_local_store_that_is_gone_for_good_is_forgotten_and_that_is_on_record() -> None:
+    home, clock = FaultyStore(MemoryStore()), ManualClock()
+    await home.collection(LOCAL_STORES).write([LOST])
+    async with DeadLetterQueue(store=FallbackStore(home, MemoryStore(), clock=clock), clock=clock) as queue:
+        clock.advance(minutes=6)
+        (found,) = await queue.integrity.local_stores()
+        assert (found.store, found.stale) == (LOST, True)
+        with pytest.raises(InvalidInput, match="no local store 'other' is registered"):
+            await queue.integrity.forget_local_store("other")
+        await queue.integrity.forget_local_store("lost", by="ann", notes="its disk is gone")
+        assert "lost" not in [each.store.key for each in await queue.integrity.local_stores()]
+        (entry,) = (await queue.audit.list(action="forget local store", outcome="done")).items
+        assert (entry.actor, entry.reason, entry.changes.value["kept"]["after"]) == ("ann", "its disk is gone", 3)
+        home.faults.unavailable()
+        assert "which local stores there are is not known" in str((await queue.integrity.local_stores()).degraded)
+
+
+async def test_who_sees_a_part_does_not_see_local_stores() -> None:
+    async with DeadLetterQueue() as queue:
+        part = Principal("ann", ROLE_PERMISSIONS["admin"], Scope(adapters=frozenset({"billing"})))
+        with pytest.raises(PermissionDenied):
+            await queue.for_actor(part).integrity.local_stores()
+        operator = Principal("bob", ROLE_PERMISSIONS["operator"])
+        assert await queue.for_actor(operator).integrity.local_stores() == []
+        with pytest.raises(PermissionDenied):
+            await queue.for_actor(operator).integrity.forget_local_store("lost")
+        assert (await queue.for_actor(part).get_statistics())["local_stores"] == []

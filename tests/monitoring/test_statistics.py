@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +14,10 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import EventName
 from mahavishnu.monitoring import statistics as numbers
-from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.fallback import FallbackStore
+from mahavishnu.stores.kinds import LETTERS, LOCAL_STORES, LocalStore
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import START, FaultyStore, ManualClock
 from tests.support.queues import NETWORK, Gate, House, Runs, fill, heard, letter_of, pass_time, sound
 
 DOCUMENTED = {
@@ -361,3 +366,80 @@ async def test_a_failure_at_the_moment_of_its_retrys_success_opens_the_case_agai
     again = await letter_of(queue, "wf_00000")
     assert (again.generation, again.status, again.tallies.reopened) == (1, "pending", 1)
     assert (await sound(queue))["lifetime_stats"]["retry_success"] == 1
+
+
+# --- local stores of other processes
+
+
+def report(**changes: Any) -> numbers.LocalStoreReport:
+    known = {"key": "k", "host": "web-1", "pid": 7, "place": "/var/local.db", "seen_at": START, **changes}
+    store = LocalStore(**known)
+    return numbers.LocalStoreReport(store, store.is_stale(START + timedelta(minutes=5, seconds=1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs_look", "said"),
+    [
+        (
+            {"kept": 1000, "letters": 1000},
+            True,
+            "1,000 letters are still in a local store on web-1: /var/local.db (last seen 2026-01-01T00:00:00.000Z): run "
+            "`mahavishnu dlq drain /var/local.db` on web-1",
+        ),
+        (
+            {"kept": 2, "letters": 1, "seen_at": START + timedelta(minutes=2)},
+            True,
+            "1 letter and 1 other record are still in a local store on web-1: /var/local.db, process 7",
+        ),
+        (
+            {},
+            True,
+            "process 7 was last seen 2026-01-01T00:00:00.000Z, and may have kept letters on web-1: /var/local.db: run "
+            "`mahavishnu dlq drain /var/local.db` on web-1",
+        ),
+        ({"seen_at": START + timedelta(minutes=2)}, False, ""),
+        (
+            {"kept": 1, "letters": 1, "place": "the memory of process 7"},
+            True,
+            "1 letter is still in a local store on web-1: the memory of process 7 (last seen 2026-01-01T00:00:00.000Z): "
+            "they are lost if that process has ended",
+        ),
+    ],
+)
+def test_a_local_store_is_described_with_what_to_do(changes: dict[str, Any], needs_look: bool, said: str) -> None:
+    found = report(**changes)
+    assert found.needs_look is needs_look
+    if said:
+        assert found.describe() == said
+
+
+async def test_what_a_process_has_left_behind_is_warned_of(house: House) -> None:
+    queue = house.queue()
+    live, stale = report(key="live", kept=1, seen_at=START), report(key="stale", kept=3, letters=3)
+    await queue.open()
+    house.clock.advance(minutes=6)
+    fresh = replace(live.store, seen_at=house.clock.now())
+    await queue.store.collection(LOCAL_STORES).write([fresh, stale.store])
+    stats = await queue.get_statistics()
+    assert [(each["name"], each["stale"]) for each in stats["local_stores"]] == [
+        ("stale", True), ("live", False),
+    ]  # fmt: skip
+    (warning,) = await queue.health_warnings()
+    assert warning == f"WARNING: {stale.describe()}"
+
+
+async def test_more_letters_than_there_is_room_for_are_told_as_what_they_are() -> None:
+    clock, home = ManualClock(), FaultyStore(MemoryStore())
+    store = FallbackStore(home, MemoryStore(), clock=clock)
+    async with DeadLetterQueue(store=store, clock=clock, max_size=2) as queue:
+        for n in range(2):
+            await queue.enqueue(f"before-{n}", {}, [], "boom")
+        with home.faults.unavailable():
+            clock.advance(6)
+            for n in range(2):
+                await queue.enqueue(f"during-{n}", {}, [], "boom")
+        await store.drain()
+        stats = await queue.get_statistics()
+        assert (stats["queue_size"], stats["max_size"], stats["utilization_percent"]) == (4, 2, 200.0)
+        (warning,) = await queue.health_warnings()
+        assert "200.0% full: 4 of 2 open letters. What was kept locally comes home whatever dlq_max_size" in warning

@@ -45,7 +45,7 @@ class KeptLocally:
     oldest: datetime | None = None
 
     def describe(self) -> str:
-        """Return the numbers as the subject of a sentence.
+        """Return the numbers as the beginning of a sentence.
 
         >>> KeptLocally(1001, 1000).describe(), KeptLocally(1, 1).describe(), KeptLocally(2, 0).describe()
         ('1,000 letters and 1 other record are', '1 letter is', '2 records are')
