@@ -74,6 +74,13 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
+class HasKey:
+    """The record has one of these keys, under which a store keeps it; for stores only, it has no form as JSON."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The condition does not hold."""
 
@@ -87,7 +94,7 @@ class AnyOf:
     conditions: tuple[Condition, ...]
 
 
-Condition: TypeAlias = "Is | Missing | Between | At | Not | AnyOf"
+Condition: TypeAlias = "Is | Missing | Between | At | HasKey | Not | AnyOf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +327,8 @@ def _condition_to_json(condition: Condition, depth: int) -> dict[str, Any]:
             return {"not": _condition_to_json(inner, depth + 1)}
         case AnyOf(conditions):
             return {"any_of": [_condition_to_json(each, depth + 1) for each in conditions]}
+        case HasKey():
+            raise InvalidQuery("keys have no form as JSON")
 
 
 def _scalar_to_json(value: Scalar) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Not, Query, Sort
+from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Not, Query, Sort
 
 LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)
 
@@ -207,6 +207,8 @@ def _leaves(conditions: Sequence[Condition]) -> list[Any]:
                 found += _leaves([inner])
             case AnyOf(inner_ones):
                 found += _leaves(inner_ones)
+            case HasKey():
+                pass
             case leaf:
                 found.append(leaf)
     return found

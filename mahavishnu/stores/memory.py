@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Generic
 
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets, Cell, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Field, FieldType, Kind, Order, T, require_position, scalar_text
 
@@ -72,18 +72,10 @@ class MemoryCollection(Generic[T]):
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
-        self.kind.check_tally(query, by, sums, spans)
-        groups: dict[tuple[Any, ...], list[T]] = {}
-        fields = [self.kind.by_name[name] for name in by]
-        for record in matching(self.kind, query.where, self._records.values()):
-            groups.setdefault(tuple(field.term(record) for field in fields), []).append(record)
-        return Tally({values: self._cell(records, sums, spans) for values, records in groups.items()})
+        return tally_of(self.kind, self._records.values(), query, by, sums=sums, spans=spans)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
-        self.kind.check_tally(query, (), (), (buckets.field,))
-        term = self.kind.by_name[buckets.field].term
-        found = matching(self.kind, buckets.narrow(query).where, self._records.values())
-        return buckets.fill(((term(record) - buckets.start) // buckets.interval, 1) for record in found)
+        return histogram_of(self.kind, self._records.values(), query, buckets)
 
     def _write(self, record: T) -> T | None:
         if record.version is None:
@@ -99,14 +91,41 @@ class MemoryCollection(Generic[T]):
         current = self._records.get(record.key)
         return current is not None and current.version == record.version
 
-    def _cell(self, records: Sequence[T], sums: Sequence[str], spans: Sequence[str]) -> Cell:
-        moments = {name: _present(self.kind.by_name[name], records) for name in spans}
-        return Cell(
-            len(records),
-            {name: sum(_present(self.kind.by_name[name], records)) for name in sums},
-            {name: min(values) for name, values in moments.items() if values},
-            {name: max(values) for name, values in moments.items() if values},
-        )
+
+def tally_of(
+    kind: Kind[T],
+    records: Iterable[T],
+    query: Query,
+    by: Sequence[str] = (),
+    *,
+    sums: Sequence[str] = (),
+    spans: Sequence[str] = (),
+) -> Tally:
+    """Count those of the records that the query means, as `Collection.tally` does."""
+    kind.check_tally(query, by, sums, spans)
+    groups: dict[tuple[Any, ...], list[T]] = {}
+    fields = [kind.by_name[name] for name in by]
+    for record in matching(kind, query.where, records):
+        groups.setdefault(tuple(field.term(record) for field in fields), []).append(record)
+    return Tally({values: _cell(kind, group, sums, spans) for values, group in groups.items()})
+
+
+def histogram_of(kind: Kind[T], records: Iterable[T], query: Query, buckets: Buckets) -> Histogram:
+    """Count those of the records that the query means by time, as `Collection.histogram` does."""
+    kind.check_tally(query, (), (), (buckets.field,))
+    term = kind.by_name[buckets.field].term
+    found = matching(kind, buckets.narrow(query).where, records)
+    return buckets.fill(((term(record) - buckets.start) // buckets.interval, 1) for record in found)
+
+
+def _cell(kind: Kind[T], records: Sequence[T], sums: Sequence[str], spans: Sequence[str]) -> Cell:
+    moments = {name: _present(kind.by_name[name], records) for name in spans}
+    return Cell(
+        len(records),
+        {name: sum(_present(kind.by_name[name], records)) for name in sums},
+        {name: min(values) for name, values in moments.items() if values},
+        {name: max(values) for name, values in moments.items() if values},
+    )
 
 
 def _present(field: Field[T], records: Iterable[T]) -> list[Any]:
@@ -117,7 +136,7 @@ def matching(kind: Kind[T], conditions: Iterable[Condition], records: Iterable[T
     """Return the records for which all conditions hold, the meaning that other stores' translations agree with."""
 
     def holds_mostly(condition: Condition) -> bool:  # better asked last
-        return not isinstance(condition, Not | AnyOf) and kind.by_name[condition.field].common
+        return not isinstance(condition, Not | AnyOf | HasKey) and kind.by_name[condition.field].common
 
     tests = [_test(kind, each) for each in sorted(conditions, key=holds_mostly)]
     return (record for record in records if all(test(record) for test in tests))
@@ -131,6 +150,9 @@ def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
         case AnyOf(conditions):
             tests = [_test(kind, each) for each in conditions]
             return lambda record: any(test(record) for test in tests)
+        case HasKey(keys):
+            known = frozenset(keys)
+            return lambda record: record.key in known
     field = kind.by_name[condition.field]
     term = field.term
     match condition:

@@ -383,8 +383,8 @@ def report(**changes: Any) -> numbers.LocalStoreReport:
         (
             {"kept": 1000, "letters": 1000},
             True,
-            "1,000 letters are still in a local store on web-1: /var/local.db (last seen 2026-01-01T00:00:00.000Z): run "
-            "`mahavishnu dlq drain /var/local.db` on web-1",
+            "1,000 letters are still in a local store on web-1: /var/local.db (last seen 2026-01-01T00:00:00.000Z): "
+            "run `mahavishnu dlq drain /var/local.db` on web-1",
         ),
         (
             {"kept": 2, "letters": 1, "seen_at": START + timedelta(minutes=2)},
@@ -401,8 +401,8 @@ def report(**changes: Any) -> numbers.LocalStoreReport:
         (
             {"kept": 1, "letters": 1, "place": "the memory of process 7"},
             True,
-            "1 letter is still in a local store on web-1: the memory of process 7 (last seen 2026-01-01T00:00:00.000Z): "
-            "they are lost if that process has ended",
+            "1 letter is still in a local store on web-1: the memory of process 7 (last seen "
+            "2026-01-01T00:00:00.000Z): they are lost if that process has ended",
         ),
     ],
 )

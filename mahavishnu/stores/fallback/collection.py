@@ -12,14 +12,27 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.model.query import Query
-from mahavishnu.stores.base import CURRENT, Buckets, Collection, Cursor, Histogram, Page, Result, Store, Tally
-from mahavishnu.stores.fallback.drain import Arrival, DrainResult, LocalCopy, drain, local_copy_kind
+from mahavishnu.model.query import HasKey, Not, Query
+from mahavishnu.stores.base import (
+    CURRENT,
+    Buckets,
+    Collection,
+    Cursor,
+    Histogram,
+    Page,
+    Result,
+    Store,
+    Tally,
+    find_pages,
+)
+from mahavishnu.stores.fallback.drain import BATCH, Arrival, DrainResult, LocalCopy, drain, local_copy_kind
 from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally
 from mahavishnu.stores.lease_watch import LeaseWatch
+from mahavishnu.stores.memory import histogram_of, tally_of
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
+_MOST_EXACT = 10_000  # local records that sums are told apart from those at home
 _COUNTED_TWICE = "records that were kept locally are on their way home: some may be counted twice"
 
 
@@ -223,28 +236,54 @@ class FallbackCollection(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        here = await self._local.tally(query, by, sums=sums, spans=spans) if self._has_local() else None
         try:
-            home = await self._ask(lambda: self._primary.tally(query, by, sums=sums, spans=spans))
+            kept = await self._kept_records() if self._has_local() else []
+            others = query if not kept else _without(query, kept)
+            home = await self._ask(lambda: self._primary.tally(others, by, sums=sums, spans=spans))
         except StoreUnavailable as problem:
-            here = here or await self._local.tally(query, by, sums=sums, spans=spans)
+            here = await self._local.tally(query, by, sums=sums, spans=spans)
             return Tally(here.cells, self._degraded_text(problem))
-        if here is None or not here.cells:
-            return home
+        if kept is None:
+            here, degraded = await self._local.tally(query, by, sums=sums, spans=spans), _COUNTED_TWICE
+        else:
+            here, degraded = tally_of(self.kind, kept, query, by, sums=sums, spans=spans), None
         cells = dict(home.cells)
         for values, cell in here.cells.items():
             cells[values] = cells[values].plus(cell) if values in cells else cell
-        return Tally(cells, _COUNTED_TWICE)
+        return Tally(cells, home.degraded or degraded)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        here = await self._local.histogram(query, buckets) if self._has_local() else None
         try:
-            home = await self._ask(lambda: self._primary.histogram(query, buckets))
+            kept = await self._kept_records() if self._has_local() else []
+            others = query if not kept else _without(query, kept)
+            home = await self._ask(lambda: self._primary.histogram(others, buckets))
         except StoreUnavailable as problem:
-            here = here or await self._local.histogram(query, buckets)
+            here = await self._local.histogram(query, buckets)
             return replace(here, degraded=self._degraded_text(problem))
-        return replace(home.plus(here), degraded=_COUNTED_TWICE) if here is not None and any(here.counts) else home
+        if kept is None:
+            return replace(home.plus(await self._local.histogram(query, buckets)), degraded=_COUNTED_TWICE)
+        return home.plus(histogram_of(self.kind, kept, query, buckets))
+
+    async def _kept_records(self) -> list[T] | None:
+        """Return the records that are kept locally; of one that may have come home, the one there.
+
+        The primary store is to count all but these: so each is counted once, whatever moves meanwhile. None where there
+        are too many for that, or one cannot be read. Raises StoreUnavailable.
+        """
+        if self._away is not None:
+            return []
+        held: list[LocalCopy[T]] = []
+        async for page in find_pages(self._local, Query(limit=BATCH)):
+            held += page.items
+            if page.corrupt or len(held) > _MOST_EXACT:
+                return None
+        records = {each.key: each.record for each in held}
+        if doubtful := [each.key for each in held if each.uncertain]:
+            for key, twin in zip(doubtful, await self._ask(lambda: self._primary.get(doubtful)), strict=True):
+                if twin is not None and not isinstance(twin, StoreError):
+                    records[key] = twin
+        return list(records.values())
 
     async def drain(self) -> DrainResult:
         """Move what is kept locally to the primary store."""
@@ -393,6 +432,10 @@ class FallbackCollection(Generic[T]):
 
     def _degraded_text(self, problem: StoreError) -> str:
         return f"only what is kept locally is shown: {problem}"
+
+
+def _without(query: Query, records: Iterable[Any]) -> Query:
+    return replace(query, where=(*query.where, Not(HasKey(tuple(record.key for record in records)))))
 
 
 def _is_uncertain(record: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidQuery
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets, Cell, Cursor, Histogram
 from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, instant_text, is_findable, scalar_text
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits, path_text
@@ -119,6 +119,8 @@ def shape(query: Query) -> str:
                 return f"not {describe(inner)}"
             case AnyOf(conditions):
                 return f"any of ({', '.join(map(describe, conditions))})"
+            case HasKey(keys):
+                return f"key is one of {len(keys)}"
             case Is(field, values):
                 return f"{field} is one of {len(values)}"
             case At(field):
@@ -139,6 +141,8 @@ def _condition(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[st
         case AnyOf(conditions):
             either = [_condition(kind, layout, each) for each in conditions]
             return {"bool": {"should": either, "minimum_should_match": 1}}
+        case HasKey(keys):
+            return {"ids": {"values": list(keys)}}
         case Missing(name):
             return {"bool": {"must_not": [{"exists": {"field": layout.searched_name(name)}}]}}
         case At(name, path, value):

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidQuery
 from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import (
     LONGEST_TERM,
@@ -426,6 +426,8 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
             return Sql(f"({text}) IS NOT TRUE", values)  # an empty column makes the inner condition NULL, not true
         case AnyOf(several):
             return _tree(" OR ", [_condition(table, each) for each in several], _NEVER)
+        case HasKey(keys):
+            return _one_of(KEY, keys)
     field = table.kind.by_name[condition.field]
     name = quote(field.name)
     if field.late:

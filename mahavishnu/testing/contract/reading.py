@@ -9,8 +9,8 @@ from typing import Any
 
 from mahavishnu.model.ids import MAX_KEY_BYTES, MAX_TASK_ID_BYTES
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.query import AnyOf, At, Between, Is, Missing, Not, Query, Sort, letter_query
-from mahavishnu.stores.base import Store
+from mahavishnu.model.query import AnyOf, At, Between, HasKey, Is, Missing, Not, Query, Sort, letter_query
+from mahavishnu.stores.base import Buckets, Store
 from mahavishnu.stores.kind import LONGEST_TERM
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing.clock import START
@@ -26,6 +26,9 @@ from mahavishnu.testing.contract.base import (
     put_one,
 )
 from mahavishnu.testing.letters import make_failure, make_letter
+
+
+DAY = timedelta(days=1)
 
 
 def day(number: int) -> Any:
@@ -140,6 +143,29 @@ class SearchContract(ContractTests):
                 ("abcdfg", Between("sent_at")),
             ],
         )
+
+    async def test_keys(self, store: Store, shelf: str) -> None:
+        """Also very many, awkward and unknown ones, in lists and in sums alike."""
+        await put(store.collection(PARCELS), varied_parcels(shelf))
+        some = tuple(shelf + name for name in "ace")
+        many = (*some, *AWKWARD, "x" * 600, *(f"{shelf}{number}" for number in range(10_000)))
+        await self._check(
+            store,
+            shelf,
+            [
+                ("ace", HasKey(some)),
+                ("bdfg", Not(HasKey(some))),
+                ("ace", HasKey(many)),
+                ("bdfg", Not(HasKey(many))),
+                ("", HasKey(())),
+                ("abcdefg", Not(HasKey(()))),
+                ("c", HasKey(some), Is("colour", ("red",)), Not(Is("tags", ("cold",)))),
+                ("abce", AnyOf((HasKey(some), Is("colour", ("blue",))))),
+            ],
+        )
+        left = Query((Is("shelf", (shelf,)), Not(HasKey(many))))
+        assert (await store.collection(PARCELS).tally(left)).total.count == 4
+        assert sum((await store.collection(PARCELS).histogram(left, Buckets("sent_at", day(0), DAY, 9))).counts) == 3
 
     async def test_not_and_any_of(self, store: Store, shelf: str) -> None:
         await put(store.collection(PARCELS), varied_parcels(shelf))

@@ -237,7 +237,46 @@ async def test_a_histogram_adds_up_what_is_kept_and_what_is_at_home(two: Two) ->
     await two.letters.write([make_letter(task_id="b")])
     histogram = await two.letters.histogram(letter_query(), HOURS)
     assert histogram.counts == (2, 1)
-    assert histogram.degraded == (await two.letters.tally(letter_query())).degraded is not None
+    assert histogram.degraded is (await two.letters.tally(letter_query())).degraded is None
+
+
+async def test_nothing_is_counted_twice_while_it_goes_home(two: Two) -> None:
+    """Whenever one looks: before a copy is made at home, while there are two, and after the local one is gone."""
+    at_home = [make_letter(task_id=name, entry_id=f"{name}1", max_retries=3) for name in ("a", "b")]
+    await two.letters.write(at_home)
+    with two.primary.faults.unavailable():
+        two.store.primary_failed(StoreUnavailable("it is away"))
+        await two.letters.write([make_letter(task_id=name, entry_id=f"{name}2", max_retries=5) for name in ("b", "c")])
+    two.store._away = None
+    counts: list[tuple[Any, ...]] = []
+
+    async def look(call: object = None) -> None:
+        tally = await two.letters.tally(letter_query(), ["task_id"], sums=["max_retries"])
+        histogram = await two.letters.histogram(letter_query(), HOURS)
+        found = await two.letters.find(letter_query())
+        assert {values[0] for values in tally.cells} == {each.key for each in found.items} == {"a", "b", "c"}
+        counts.append((tally.total.count, sum(histogram.counts), len(found.items), tally.degraded, histogram.degraded))
+
+    await look()
+    for faults in (two.primary.faults, two.local.faults):
+        for operation in ("write", "remove"):
+            faults.before(operation, look, kind=LETTERS)
+            faults.after(operation, look, kind=LETTERS)
+    assert (await two.store.drain()).waiting == 0
+    await look()
+    assert counts == [(3, 3, 3, None, None)] * len(counts) and len(counts) > 7
+    assert await two.kept() == {}
+
+
+async def test_sums_of_more_local_records_than_can_be_told_apart_say_so(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahavishnu.stores.fallback.collection._MOST_EXACT", 2)
+    with two.primary.faults.item_failed("write"):
+        await two.letters.write([make_letter(task_id=name) for name in "abc"])
+    tally, histogram = await two.letters.tally(letter_query()), await two.letters.histogram(letter_query(), HOURS)
+    assert (tally.total.count, sum(histogram.counts)) == (3, 3)
+    assert tally.degraded == histogram.degraded is not None
 
 
 @pytest.mark.parametrize("landed", [True, False])

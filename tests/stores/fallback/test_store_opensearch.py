@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.model.query import letter_query
+from mahavishnu.model.query import Query, letter_query
 from mahavishnu.stores.base import Cursor, write_one
 from mahavishnu.stores.fallback import FallbackStore
-from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.kinds import LETTERS, LOCAL_STORES
 from mahavishnu.stores.opensearch import OpenSearchStore
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock, make_letter
@@ -67,3 +67,38 @@ async def test_a_list_goes_on_across_a_drain_without_repeating_or_omitting(
                 break
             after = Cursor.parse(str(page.next))
     assert seen == [letter.key for letter in reversed(made)]
+
+
+async def test_what_goes_home_is_counted_once_and_what_a_dead_process_kept_is_registered(
+    opensearch_url: str, opensearch_prefix: str, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+
+    def process() -> tuple[FallbackStore, FaultyStore]:
+        never = OpenSearchStore(opensearch_url, prefix=opensearch_prefix, timeout=30, refresh_interval="-1")
+        primary = FaultyStore(never)
+        return FallbackStore(primary, SQLiteStore(tmp_path / "letters.db"), clock=clock), primary
+
+    (ours, primary), (theirs, _) = process(), process()
+    counts: list[int] = []
+
+    async def look(call: object = None) -> None:
+        tally = await theirs.collection(LETTERS).tally(letter_query())
+        assert tally.degraded is None
+        counts.append(tally.total.count)
+
+    async with theirs, ours:
+        await clock.sleeping(2)
+        with primary.faults.item_unavailable("write", kind=LETTERS):
+            await ours.collection(LETTERS).write([make_letter(task_id=f"t{n}") for n in range(20)])
+            clock.advance(1)
+            await clock.sleeping(2)
+        (known,) = (await theirs.primary.collection(LOCAL_STORES).find(Query())).items
+        assert (known.kept, known.place) == (20, str(tmp_path / "letters.db"))
+        await theirs.collection(LETTERS).write([make_letter(task_id="home")])
+        primary.faults.after("write", look, kind=LETTERS)  # it is at home, and nobody has made it searchable
+        assert (await ours.drain()).waiting == 0
+        await look()
+    assert counts == [21] * len(counts) and len(counts) > 1
+    async with process()[0] as last:
+        assert (await last.primary.collection(LOCAL_STORES).find(Query())).items == []
