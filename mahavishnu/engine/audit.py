@@ -121,12 +121,6 @@ class AuditLog:
         self._entries = NamespaceRecords(store.collection(AUDIT), namespace, True, scope, frozenset({"namespace"}))
         self._letters, self._history = store.collection(LETTERS), store.collection(HISTORY)
 
-    def at_home(self) -> AuditLog:
-        """Return the log without a local store: it writes into the store that all processes share, or raises."""
-        log = copy(self)
-        log._entries = replace(self._entries, records=home_of(self._store).collection(AUDIT))
-        return log
-
     async def list(
         self,
         *,
@@ -381,3 +375,10 @@ AUDIT = dataclass_kind(
     indexes=[("at", "entry_id"), ("subject", "at"), ("actor", "at")],
     reconcile=_completed_entry,
 )
+
+
+def log_at_home(log: AuditLog) -> AuditLog:
+    """Return the log without a local store: it writes into the store that all processes share, or raises."""
+    shared = copy(log)
+    shared._entries = replace(log._entries, records=home_of(log._store).collection(AUDIT))
+    return shared

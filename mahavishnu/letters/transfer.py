@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from mahavishnu.engine.audit import log_at_home
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import isolate_letter
 from mahavishnu.engine.recorder import CaptureKind
@@ -161,7 +162,7 @@ class Transfer:
         namespace: str | None,
         result: ImportResult,
     ) -> None:
-        audit = self._context.audit.at_home()
+        audit = log_at_home(self._context.audit)
         async with audit.record("import", "queue", by=by, reason=notes, where=namespace) as record:
             names: set[str] = set()
 

@@ -100,6 +100,8 @@ ROUTES = {
     ("GET", "/api/v1/archive"): VIEW,
     ("GET", "/api/v1/dashboard/dlq"): VIEW,
     ("GET", "/api/v1/integrity"): VIEW,
+    ("GET", "/api/v1/integrity/local-stores"): VIEW,
+    ("POST", "/api/v1/integrity/local-stores/x/forget"): ADMIN,
     ("GET", "/api/v1/dashboard/staleness"): VIEW,
     ("GET", "/api/v1/dashboard/archive"): VIEW,
     ("POST", "/api/v1/archive/run"): ACT,

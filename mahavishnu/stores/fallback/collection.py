@@ -280,9 +280,8 @@ class FallbackCollection(Generic[T]):
                 return None
         records = {each.key: each.record for each in held}
         if doubtful := [each.key for each in held if each.uncertain]:
-            for key, twin in zip(doubtful, await self._ask(lambda: self._primary.get(doubtful)), strict=True):
-                if twin is not None and not isinstance(twin, StoreError):
-                    records[key] = twin
+            twins = zip(doubtful, await self._ask(lambda: self._primary.get(doubtful)), strict=True)
+            records |= {key: twin for key, twin in twins if twin is not None and not isinstance(twin, StoreError)}
         return list(records.values())
 
     async def drain(self) -> DrainResult:

@@ -27,7 +27,6 @@ from mahavishnu.testing.contract.base import (
 )
 from mahavishnu.testing.letters import make_failure, make_letter
 
-
 DAY = timedelta(days=1)
 
 
