@@ -108,7 +108,7 @@ class LocalStoreReport:
 
     @property
     def needs_look(self) -> bool:
-        """Whether it keeps something, or may keep more than it was able to register."""
+        """True if it keeps something, or may keep more than it was able to register."""
         return self.stale or self.store.kept > 0
 
     def describe(self) -> str:

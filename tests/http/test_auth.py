@@ -101,7 +101,7 @@ ROUTES = {
     ("GET", "/api/v1/dashboard/dlq"): VIEW,
     ("GET", "/api/v1/integrity"): VIEW,
     ("GET", "/api/v1/integrity/local-stores"): VIEW,
-    ("POST", "/api/v1/integrity/local-stores/x/forget"): ADMIN,
+    ("POST", "/api/v1/integrity/local-stores/{name}/forget"): OWN,
     ("GET", "/api/v1/dashboard/staleness"): VIEW,
     ("GET", "/api/v1/dashboard/archive"): VIEW,
     ("POST", "/api/v1/archive/run"): ACT,

@@ -38,7 +38,7 @@ _LONG_EMPTY = Query((Is("kept", (0,)),), (Sort("seen_at"),), 100)
 
 @dataclass(frozen=True, slots=True)
 class KeptLocally:
-    """How many records a local store keeps, how many of them are letters, and since when."""
+    """Numbers of a local store: its records, those of them that are letters, and since when the oldest is there."""
 
     records: int = 0
     letters: int = 0
@@ -311,7 +311,10 @@ class FallbackStore(OpenClose):
         mine = LocalStore(name, socket.gethostname(), os.getpid(), self.place, self.clock.now())
         mine = replace(mine, kept=kept.records, letters=kept.letters, oldest=kept.oldest)
         _, self._registered = await write_with_retry(
-            records, name, lambda current: replace(mine, version=current and current.version), what="local store"
+            records,
+            name,
+            lambda current: replace(mine, version=current.version if current else None),
+            what="local store",
         )
         self._registered_at, self._next_try = now, now
 

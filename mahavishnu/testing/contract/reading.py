@@ -145,8 +145,8 @@ class SearchContract(ContractTests):
 
     async def test_keys(self, store: Store, shelf: str) -> None:
         """Also very many, awkward and unknown ones, in lists and in sums alike."""
-        await put(store.collection(PARCELS), varied_parcels(shelf))
-        some = tuple(shelf + name for name in "ace")
+        parcels = await put(store.collection(PARCELS), varied_parcels(shelf))
+        some = tuple(each.key for each in parcels if each.name in "ace")
         many = (*some, *AWKWARD, "x" * 600, *(f"{shelf}{number}" for number in range(10_000)))
         await self._check(
             store,
