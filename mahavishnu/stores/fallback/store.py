@@ -294,9 +294,7 @@ class FallbackStore(OpenClose):
         kept = KeptLocally() if is_empty else await self.count_kept()
         records = self.primary.collection(LOCAL_STORES)
         if closing and not kept.records:
-            if last is None and self.drained:  # whoever kept that may have registered it
-                last = await get_one(records, await self._own_name())
-            if last is not None:
+            if (last := last or await self._left_by_another()) is not None:
                 await records.remove([last])  # unless another process, which uses it too, has registered it since
             return
         due = self._opened_at + _FIRST_SECONDS if last is None else self._registered_at + _RENEW_SECONDS
@@ -317,6 +315,12 @@ class FallbackStore(OpenClose):
             what="local store",
         )
         self._registered_at, self._next_try = now, now
+
+    async def _left_by_another(self) -> LocalStore | None:
+        """Return what a process that is gone has registered of this local store, which is empty now."""
+        named = await get_one(self.local.collection(LOCAL_STORES), _OWN)
+        found = await get_one(self.primary.collection(LOCAL_STORES), named.host) if named else None
+        return found if found and (found.kept or found.is_stale(self.clock.now())) else None
 
     async def _own_name(self) -> str:
         """Return the name that the local store calls itself by, everywhere and for good. Raises StoreError."""

@@ -1372,6 +1372,9 @@ async def test_a_process_registers_its_local_store_and_its_death_shows() -> None
         (lost,) = await machine.registered()
         assert lost.is_stale(machine.clock.now())
         assert not lost.is_over(machine.clock.now() + timedelta(days=6))
+    async with machine.process():
+        pass  # whoever looks into the local store, and finds it empty, says so
+    assert await machine.registered() == []
 
 
 async def test_a_count_is_registered_when_the_store_is_back_and_again_when_all_is_home() -> None:
