@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue, DLQFullError
+from mahavishnu.engine.audit import AUDIT
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.letters.transfer import Document, letter_as_line, parse_letter
 from mahavishnu.model import lifecycle
@@ -477,6 +478,9 @@ async def test_an_import_into_a_store_that_stops_answering_says_how_much_is_in_a
         assert (await dlq.health()).waiting == 0
         await dlq.transfer.import_letters(documents)
         assert {letter.task_id for letter in await dlq.list_tasks()} == {f"t{n}" for n in range(6)}
+        with home.faults.unavailable(kind=AUDIT), pytest.raises(ImportStopped):
+            await dlq.transfer.import_letters(documents[:1])
+        assert (await dlq.health()).waiting == 0  # nor its entry in the audit
         outage = home.faults.unavailable()
         with pytest.raises(StoreUnavailable):
             await dlq.get_task("t0")  # the outage is known from here on

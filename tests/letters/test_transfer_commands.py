@@ -232,6 +232,7 @@ def test_a_command_brings_home_what_is_kept_locally_and_says_what_it_leaves(
     assert (line["letters"], line["place"]) == (2, str(home / "local.db"))
     monkeypatch.setattr("mahavishnu.stores.fallback.collection.FallbackCollection.drain", drain)
     monkeypatch.setattr("mahavishnu.stores.fallback.store.BRING_HOME_SECONDS", 30.0)
+    monkeypatch.setattr("mahavishnu.stores.fallback.store.FallbackStore._watch_primary", hang)  # it has no turn yet
     done = run("dlq", "list", "--json")
     assert {each["task_id"] for each in done.json} == {"one", "two"}
     assert "degraded" not in done.err and "brought home from a local store: 2 records" in done.err
