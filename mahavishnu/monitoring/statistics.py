@@ -15,7 +15,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.query import Condition, Is, Not, Query, Sort
-from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, home_of, is_home_away
+from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, finds_are_current, home_of, is_home_away
 from mahavishnu.stores.fallback.store import KeptLocally
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.workers.rules import what_fits, what_is_missing
@@ -151,10 +151,13 @@ class LocalStoreList(list[LocalStoreReport]):
 async def local_stores(context: QueueContext) -> LocalStoreList:
     """Return the registered local stores, those that were seen longest ago first. Never raises a StoreError."""
     found, now = LocalStoreList(), context.clock.now() - context.limits.skew
+    home = home_of(context.store)
+    if home is context.store and finds_are_current(home):  # the file of one machine, which has no local store beside it
+        return found
     try:
         if is_home_away(context.store):
             raise StoreUnavailable("the store is away")
-        page = await home_of(context.store).collection(LOCAL_STORES).find(_BY_AGE)
+        page = await home.collection(LOCAL_STORES).find(_BY_AGE)
     except StoreError as problem:
         found.degraded = f"which local stores there are is not known: {problem}"
     else:

@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.clock import LAST_INSTANT
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
@@ -28,7 +30,11 @@ def test_it_lists_what_cannot_be_read_and_fails(run: Run, letters: Path) -> None
     assert (line["kind"], line["key"]) == ("letters", "wf_1")
 
 
-def test_it_lists_local_stores_with_letters_and_forgets_one(run: Run, letters: Path) -> None:
+def test_it_lists_local_stores_with_letters_and_forgets_one(
+    run: Run, letters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAHAVISHNU_DLQ_LOCAL_URL", "sqlite:///local.db")
+
     async def register() -> None:
         async with open_store(f"sqlite:///{letters}", kinds=KINDS) as store:
             lost = LocalStore("lost", "web-1", 7, "/var/local.db", START, kept=3, letters=3)
