@@ -52,7 +52,7 @@ from mahavishnu.model.query import Many, Query
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines
 from mahavishnu.monitoring.service import Integrity, Telemetry, UnreadableRecords
-from mahavishnu.monitoring.statistics import Trend, Trends
+from mahavishnu.monitoring.statistics import LocalStoreList, Trend, Trends
 from mahavishnu.queues.items import ImportResult as items_ImportResult
 from mahavishnu.queues.items import ItemLease, ItemStatus, QueueItem
 from mahavishnu.queues.rules import QueueDefinition
@@ -781,6 +781,8 @@ class SyncDashboard(SyncService[Dashboard]):
 @type_check_only
 class SyncIntegrity(SyncService[Integrity]):
     def find_unreadable(self, limit: int = 1000) -> UnreadableRecords: ...
+    def local_stores(self) -> LocalStoreList: ...
+    def forget_local_store(self, name: str, *, by: str = ..., notes: str | None = None) -> None: ...
 
 @type_check_only
 class SyncReplies(SyncService[Replies]):

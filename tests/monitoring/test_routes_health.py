@@ -19,7 +19,8 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.scoped import VisibleLetters
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.testing.letters import make_letter
-from tests.support.api import ApiHarness, bearer
+from tests.support.api import ApiHarness, bearer, harness_for
+from tests.support.pages import read
 
 NEW = {"task_id": "wf", "error": "connection reset"}
 
@@ -149,3 +150,22 @@ async def test_a_category_that_is_half_a_character_leaves_the_metrics_readable(a
     assert taken.json()["refused"] == {}
     answer = await api.client.get("/metrics")
     assert (answer.status_code, 'category="other"' in answer.text) == (200, True)
+
+
+async def test_pages_name_what_keeps_letters_local_and_why_there_are_more_than_fit() -> None:
+    clock, home = ManualClock(), FaultyStore(MemoryStore())
+    dlq = DeadLetterQueue(store=FallbackStore(home, MemoryStore(), clock=clock), clock=clock, max_size=1)
+    async for api in harness_for(dlq, clock):
+        await dlq.enqueue("before", {}, [], "boom")
+        outage = home.faults.unavailable("write", kind=LETTERS)
+        clock.advance(6)
+        await dlq.context.letters.records.write([make_letter(task_id="during")])
+        page = await read(api, "/workers")
+        assert "1 letter is still in the memory of process" in page and "until that answers again" in page
+        assert "1 record kept locally will come home" in " ".join(page.split())
+        outage.stop()
+        assert (await dlq.store.drain()).waiting == 0  # type: ignore[attr-defined]
+        clock.advance(60)
+        page = " ".join((await read(api, "/")).split())
+        assert "2 of 1" in page and "Over the limit: what was kept locally comes home" in page
+        assert "The store is degraded" not in page

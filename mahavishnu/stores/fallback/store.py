@@ -31,6 +31,7 @@ from mahavishnu.stores.lease_watch import LeaseWatch
 
 log = logging.getLogger(__name__)
 BRING_HOME_SECONDS = 5.0  # for what a process takes home before it goes on, or ends
+_LEAVE_SECONDS = 2.0  # for what it tells the primary store of the rest
 _FIRST_SECONDS, _RENEW_SECONDS = 5.0, 60.0  # until an empty local store is registered; until any is again
 _OWN = "own"  # the key of the record in which a local store has its name
 _LONG_EMPTY = Query((Is("kept", (0,)),), (Sort("seen_at"),), 100)
@@ -189,8 +190,9 @@ class FallbackStore(OpenClose):
                 await self.bring_home()
                 if (left := await self.count_kept()).records:
                     log.warning("%s still in %s: %s", left.describe(), self.place, self._remedy)
-            await self._register(closing=True)
-        except StoreError as problem:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._register(closing=True)
+        except (StoreError, TimeoutError) as problem:
             log.debug("what is kept locally could not be told to the primary store: %s", problem)
 
     async def drain(self) -> DrainResult:
@@ -247,8 +249,8 @@ class FallbackStore(OpenClose):
             status = "down" if problems else "degraded"
             return Health(status, "; ".join([*problems, f"the local store cannot answer: {problem}"]))
         if kept.records:
-            then = "they come home when it answers" if self._away is not None else self._remedy
-            problems.append(f"{kept.describe()} still in {self.place}: {then}")
+            then = " until that answers again" if self._away is not None else f": {self._remedy}"
+            problems.append(f"{kept.describe()} still in {self.place}{then}")
         local = await self.local.health()
         if local.status != "ok":
             problems.append(f"the local store is {local.status}: {local.detail}")

@@ -1352,7 +1352,7 @@ async def test_what_a_process_keeps_in_an_outage_is_told_with_where_it_is() -> N
         with machine.home.faults.unavailable():
             await write_one(store.collection(LETTERS), make_letter())
             detail = (await store.health()).detail
-            assert "1 letter is still in /var/lib/local.db: they come home when it answers" in detail
+            assert "1 letter is still in /var/lib/local.db until that answers again" in detail
 
 
 async def test_a_process_registers_its_local_store_and_its_death_shows() -> None:
@@ -1435,3 +1435,12 @@ async def test_where_a_store_refuses_the_register_letters_are_kept_all_the_same(
         assert await write_one(store.collection(LETTERS), make_letter()) is not None
         assert (await store.health()).status == "ok"
     assert 3 <= refused.hits <= 8  # it is tried now and then
+
+
+async def test_a_process_ends_though_the_store_does_not_answer_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, forever = Machine(), asyncio.Event()
+    monkeypatch.setattr("mahavishnu.stores.fallback.store._LEAVE_SECONDS", 0.01)
+    async with machine.process():
+        await machine.wait(6)
+        machine.home.faults.slow(forever.wait, "remove", "write", "find", "get")
+    assert len(await machine.registered()) == 1
