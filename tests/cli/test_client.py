@@ -75,3 +75,24 @@ def test_only_what_may_have_changed_something_has_to_be_looked_at(run: Run, resp
     assert run("dlq", "--server", "dlq.example", "show", "wf_1").err == f"{broken}: ask again\n"
     moved = run("dlq", "--server", "dlq.example", "redrive", "wf_1")
     assert (moved.code, moved.err) == (1, f"{broken}: look whether this had its effect\n")
+
+
+def test_an_import_through_a_server_whose_store_is_away_stops_and_counts_what_is_in(
+    run: Run, home: Path, respx_mock: respx.MockRouter
+) -> None:
+    (home / "letters.jsonl").write_text(run("dlq", "export").out)
+    respx_mock.get("http://dlq.example/healthz").respond(json={"status": "ok"})
+    told = {
+        "type": "urn:mahavishnu:problem:import-stopped",
+        "detail": "…",
+        "taken": {"new": 2, "same": 1},
+        "letters": 5,
+    }
+    posted = respx_mock.post("http://dlq.example/api/v1/dlq/import").respond(503, json=told)
+    done = run("dlq", "--server", "dlq.example", "import", "letters.jsonl")
+    assert (done.code, done.out) == (4, "2 new\n1 here already\n")
+    assert "the store does not answer: 3 letters of letters.jsonl went in for certain" in done.err
+    posted.mock(side_effect=httpx.ConnectError)
+    done = run("dlq", "--server", "dlq.example", "import", "letters.jsonl")
+    assert (done.code, done.out) == (4, "")
+    assert "0 letters of letters.jsonl went in for certain. Run it again when the store answers" in done.err
