@@ -274,7 +274,11 @@ _STORE_GAUGES = _define(
     ("mahavishnu_dlq_waiting_for_worker", "Open letters that no live worker can run", ("adapter",)),
     ("mahavishnu_dlq_due_without_worker", "Letters due for a while that no live worker can run", ("adapter",)),
     ("mahavishnu_dlq_waiting", "Failures that wait for room"),
-    ("mahavishnu_dlq_local_stores", "Local stores that keep records, or are stale: not seen for 5 minutes", ("state",)),
+    (
+        "mahavishnu_dlq_local_stores",
+        "Local stores of processes: live, left with records, or unseen for 5 minutes",
+        ("state",),
+    ),
     ("mahavishnu_dlq_local_records", "Records in local stores of all processes, as they told last", ("state",)),
     ("mahavishnu_dlq_regressed_groups", "Groups that have new letters although they were resolved"),
 )

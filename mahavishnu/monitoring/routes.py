@@ -51,7 +51,7 @@ async def find_unreadable(dlq: OwnQueue, actor: Viewer, params: Annotated[Integr
 class LocalStoreLine(ResponseModel):
     """A local store that a process has registered: where it is, and what it keeps that has not come home.
 
-    Of a stale one the process was not seen for five minutes. `what` says for people what to do.
+    The process of one that is `left` or `unseen` was not seen for five minutes. `what` says for people what to do.
     """
 
     name: str
@@ -61,7 +61,7 @@ class LocalStoreLine(ResponseModel):
     pid: int
     place: str
     seen_at: str
-    stale: bool
+    state: Literal["live", "left", "unseen"]
     kept: int
     letters: int
     oldest: str | None

@@ -181,11 +181,10 @@ class Telemetry:
 
 
 def _local_stores(stores: Sequence[Mapping[str, Any]]) -> Iterable[MetricFamily]:
-    """Count registered local stores that keep records, or are stale, and their records."""
-    states = {state: [each for each in stores if each["stale"] is (state == "stale")] for state in ("live", "stale")}
-    needs = {state: sum(each["needs_look"] for each in those) for state, those in states.items()}
-    yield _family("mahavishnu_dlq_local_stores", needs)
-    kept = {state: sum(each["kept"] for each in those) for state, those in states.items()}
+    """Count registered local stores by state, and the records in them."""
+    states = {state: [each for each in stores if each["state"] == state] for state in ("live", "left", "unseen")}
+    yield _family("mahavishnu_dlq_local_stores", {state: len(those) for state, those in states.items()})
+    kept = {state: sum(each["kept"] for each in states[state]) for state in ("live", "left")}
     yield _family("mahavishnu_dlq_local_records", kept)
 
 

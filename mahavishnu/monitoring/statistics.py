@@ -101,10 +101,18 @@ async def store_health(context: QueueContext) -> Health:
 
 @dataclass(frozen=True, slots=True)
 class LocalStoreReport:
-    """A registered local store. Of a `stale` one the process has died, or does not reach the store."""
+    """A registered local store. Of a `stale` one the process has died, or does not reach the store.
+
+    Its `state` is `live`; `left` if it is stale and keeps records; `unseen` if it is stale and kept none when it was
+    seen last, as of a process that was killed: it may have kept some since.
+    """
 
     store: LocalStore
     stale: bool
+
+    @property
+    def state(self) -> str:
+        return "live" if not self.stale else "left" if self.store.kept else "unseen"
 
     @property
     def needs_look(self) -> bool:
@@ -135,7 +143,7 @@ class LocalStoreReport:
             "pid": store.pid,
             "place": store.place,
             "seen_at": instant_text(store.seen_at),
-            "stale": self.stale,
+            "state": self.state,
             "kept": store.kept,
             "letters": store.letters,
             "oldest": store.oldest and instant_text(store.oldest),
@@ -170,7 +178,7 @@ def warnings(stats: Mapping[str, Any]) -> list[str]:
     found = []
     if degraded := stats.get("degraded"):
         found.append(f"WARNING: DLQ is degraded: {degraded}")
-    found += [f"WARNING: {each['what']}" for each in stats.get("local_stores") or () if each["stale"]]
+    found += [f"WARNING: {each['what']}" for each in stats.get("local_stores") or () if each["state"] == "left"]
     full = stats["utilization_percent"]
     if full is not None and full > 100:
         over = f"{stats['queue_size']:,} of {stats['max_size']:,} open letters"

@@ -26,17 +26,12 @@ async def test_local_stores_are_listed_and_one_that_is_gone_is_forgotten(guarded
     await api.dlq.store.collection(LOCAL_STORES).write([lost])
     api.clock.advance(minutes=6)
     (line,) = (await api.get(path, headers=bearer("viewer"))).json()
-    assert (line["name"], line["kept"], line["letters"], line["stale"], line["needs_look"]) == (
-        "lost",
-        3,
-        2,
-        True,
-        True,
-    )
+    assert (line["name"], line["kept"], line["letters"]) == ("lost", 3, 2)
+    assert (line["state"], line["needs_look"]) == ("left", True)
     assert "run `mahavishnu dlq drain /var/local.db` on web-1" in line["what"]
     text = (await api.client.get("/metrics", headers=bearer("viewer"))).text.splitlines()
-    assert 'mahavishnu_dlq_local_stores{state="stale"} 1.0' in text
-    assert 'mahavishnu_dlq_local_records{state="stale"} 3.0' in text
+    assert 'mahavishnu_dlq_local_stores{state="left"} 1.0' in text
+    assert 'mahavishnu_dlq_local_records{state="left"} 3.0' in text
     assert 'mahavishnu_dlq_local_records{state="live"} 0.0' in text
     page = (await api.client.get("/", headers={"Accept": "text/html", **bearer("viewer")})).text
     assert "2 letters and 1 other record are still in a local store on web-1: /var/local.db" in page

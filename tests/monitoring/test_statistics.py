@@ -416,13 +416,14 @@ def test_a_local_store_is_described_with_what_to_do(changes: dict[str, Any], nee
 async def test_what_a_process_has_left_behind_is_warned_of(house: House) -> None:
     queue = house.queue()
     live, stale = report(key="live", kept=1, seen_at=START), report(key="stale", kept=3, letters=3)
+    unseen = report(key="unseen", seen_at=START + timedelta(seconds=1))
     await queue.open()
     house.clock.advance(minutes=6)
     fresh = replace(live.store, seen_at=house.clock.now())
-    await queue.store.collection(LOCAL_STORES).write([fresh, stale.store])
+    await queue.store.collection(LOCAL_STORES).write([fresh, stale.store, unseen.store])
     stats = await queue.get_statistics()
-    assert [(each["name"], each["stale"]) for each in stats["local_stores"]] == [
-        ("stale", True), ("live", False),
+    assert [(each["name"], each["state"]) for each in stats["local_stores"]] == [
+        ("stale", "left"), ("unseen", "unseen"), ("live", "live"),
     ]  # fmt: skip
     (warning,) = await queue.health_warnings()
     assert warning == f"WARNING: {stale.describe()}"
