@@ -186,21 +186,36 @@ class AuditLog:
             raise _exists(refused)
         return stored
 
-    async def require(self, action: str, subject: str, where: str | None = None) -> None:
+    async def require(self, action: str, subject: str, where: str | None = None, *, makes: Any = None) -> None:
         """Raise PermissionDenied, once that is written down, if the principal may not do this. Raises StoreError.
 
-        All permissions are checked here; without a principal the application itself acts.
+        All permissions are checked here; without a principal the application itself acts. An act that `makes` a record
+        needs the permission for that one, too: it may be in another namespace or queue, or of another adapter.
         """
         who = self._principal
         if who is None:
             return
         namespace = self._namespace if where is None else where
-        why = who.why_not(action, None if namespace == ALL_NAMESPACES else namespace)
+        why = who.why_not(action, None if namespace == ALL_NAMESPACES else namespace, makes)
         if why is None and self._may is not None:
             why = await _refusal(self._may, who.name, action)
         if why is not None:
             where = DEFAULT_NAMESPACE if namespace == ALL_NAMESPACES else namespace
             await self.record_denial(who.name, who.role, action, subject, why, where)
+            raise PermissionDenied(action, why)
+
+    def require_now(self, action: str) -> None:
+        """Raise PermissionDenied, as `require` does, for code that cannot wait: the log says so, and not the audit.
+
+        An application's own rule cannot be asked either; where there is one, nobody may.
+        """
+        if (who := self._principal) is None:
+            return
+        why = who.why_not(action, None if self._namespace == ALL_NAMESPACES else self._namespace)
+        if why is None and self._may is not None:
+            why = "needs the application's own rule, which cannot be asked here"
+        if why is not None:
+            log.warning("%s was refused to %s: it %s", action, who.name, why)
             raise PermissionDenied(action, why)
 
     async def forget_contents(self, subject: str) -> None:

@@ -163,14 +163,19 @@ class Principal:
             return namespace
         return min(self.scope.namespaces or (), default=DEFAULT_NAMESPACE)
 
-    def why_not(self, act: str, namespace: str | None = None) -> str | None:
-        """Return why they may not do something in a namespace, as the audit calls it; None if they may."""
+    def why_not(self, act: str, namespace: str | None = None, makes: Any = None) -> str | None:
+        """Return why they may not do an act, as the audit calls it, in a namespace; None if they may.
+
+        The record that the act `makes`, such as a letter, has to be inside of the scope, too.
+        """
         needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
         if missing := (needed | {Permission.VIEW}) - self.permissions:
             has = ", ".join(sorted(self.permissions)) or "none"
             return f"needs the permission {', '.join(sorted(missing))}, and {self.name} has {has}"
         if namespace is not None and not self.scope.covers_namespace(namespace):
             return f"is about namespace {namespace!r}, which is outside of the scope of {self.name}"
+        if makes is not None and not self.scope.covers_record(makes):
+            return f"makes a letter outside of the scope of {self.name}"
         if act in _WHOLE_STORE and not self.scope.is_everything:
             return f"is about the whole store, and {self.name} sees a part of it"
         if act in _WHOLE_NAMESPACE and not (self.scope.queues is self.scope.adapters is None):
