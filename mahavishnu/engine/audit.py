@@ -40,7 +40,17 @@ from mahavishnu.model.query import (
     require_namespace,
     written_namespace,
 )
-from mahavishnu.stores.base import Cursor, Page, Store, home_of, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import (
+    Collection,
+    Cursor,
+    Page,
+    Store,
+    home_of,
+    scan,
+    update_with_retry,
+    write_one,
+    write_with_retry,
+)
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -178,6 +188,8 @@ class AuditLog:
         self, actor: str, role: str | None, action: str, subject: str, why: str, where: str | None = None
     ) -> AuditEntry:
         """Write an entry of action `denied`: an actor tried something forbidden. Raises StoreError."""
+        if self._principal is not None and actor != self._principal.name:
+            await self.require("work", subject, where)
         await self._open()
         entry = self._entry("denied", subject, actor, None, where=where)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
@@ -217,24 +229,6 @@ class AuditLog:
         if why is not None:
             log.warning("%s was refused to %s: it %s", action, who.name, why)
             raise PermissionDenied(action, why)
-
-    async def forget_contents(self, subject: str) -> None:
-        """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
-
-        The entries of its deletion stay as they are.
-        """
-
-        def strip(entry: AuditEntry) -> AuditEntry:
-            reason = entry.reason and DELETED_VALUE
-            bare = replace(
-                entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE
-            )
-            return entry if bare == entry else bare
-
-        entries = scan(self._entries, Query((Is("subject", (subject,)),)))
-        async for entry in entries:
-            if entry.action != "delete":
-                await update_with_retry(self._entries, entry.key, strip, what="audit entry")
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Return subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
@@ -397,3 +391,19 @@ def log_at_home(log: AuditLog) -> AuditLog:
     shared = copy(log)
     shared._entries = replace(log._entries, records=home_of(log._store).collection(AUDIT))
     return shared
+
+
+async def forget_contents(entries: Collection[AuditEntry], subject: str) -> None:
+    """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
+
+    The entries of its deletion stay as they are.
+    """
+
+    def strip(entry: AuditEntry) -> AuditEntry:
+        reason = entry.reason and DELETED_VALUE
+        bare = replace(entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE)
+        return entry if bare == entry else bare
+
+    async for entry in scan(entries, Query((Is("subject", (subject,)),))):
+        if entry.action != "delete":
+            await update_with_retry(entries, entry.key, strip, what="audit entry")

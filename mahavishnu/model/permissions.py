@@ -47,7 +47,7 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),
-    **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
+    **dict.fromkeys(("view.save", "view.delete", "alert.test"), Permission.EDIT),
     **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
     **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work", "encrypt"), Permission.CONFIGURE),
@@ -56,7 +56,8 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
     {"import", "clear", "archive.export", "detect stale tasks", "archive.run", "archive.detach", "archive.attach"}
-    | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "archive.read_task", "group.release"}
+    | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "events.write", "archive.read_task"}
+    | {"group.release", "alert.test"}
 )
 # Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})

@@ -220,7 +220,7 @@ class NamedQueues:
         tally, summed = await count_letters(letters, Ledger(inside))
         found = statistics(tally, None, summed if inside.sees_whole_namespace else None, {})
         is_empty = not (found["queue_size"] or found["lifetime_stats"].get("enqueued_total"))
-        if is_empty and self._definitions.is_seen(queue):
+        if is_empty:
             await self._definitions.require(queue)
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 
@@ -236,6 +236,7 @@ class NamedQueues:
         During an outage this covers the items that are kept locally, in the queues that this process knows. A queue
         that fails does not stop the others.
         """
+        await self._context.require("work")
         done = {"recovered": 0, "expired": 0, "moved": 0}
         known = [each.name for each in await self._definitions.list_known()]
         for name in known:
