@@ -57,7 +57,8 @@ class Deletion:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters, self._cases = context.letters.with_deleted, CaseDeletion(context)
+        # Tombstones name no adapter; `require_seen` says first what an actor may delete.
+        self._letters, self._cases = context.whole.letters.with_deleted, CaseDeletion(context)
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open and waiting letter of the namespace. Return how many open ones. Raise StoreError."""

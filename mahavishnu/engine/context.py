@@ -200,6 +200,11 @@ class QueueContext:
         return _DerivedContext(self, self.namespace, principal)
 
     @property
+    def whole(self) -> QueueContext:
+        """The context as the application sees it: for what an act must respect, though who acts does not see it."""
+        return self if self.principal is None else _DerivedContext(self, self.namespace, None)
+
+    @property
     def scope(self) -> Scope | None:
         """What is seen; None: everything."""
         return None if self.principal is None or self.principal.scope.is_everything else self.principal.scope

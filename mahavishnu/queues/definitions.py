@@ -207,9 +207,11 @@ class QueueDefinitions:
         async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
             while True:  # a loop of its own: it removes, and looks again at who names this queue
                 current = await self.get(name)
-                referrers = await self._referrers(current)
+                referrers = await QueueDefinitions(self._context.whole, self._home)._referrers(current)
                 if not force:
-                    rules.refuse_deletion(current, referrers)
+                    rules.refuse_deletion(current, list(filter(self.is_seen, referrers)))
+                if not all(map(self.is_seen, referrers)):
+                    raise InvalidOption(f"queue '{name}' is the dead queue of a queue outside of your scope")
                 for each in referrers:
                     await self._detach(each, name)
                 if not referrers and (await self._records.remove([current]))[0] is True:

@@ -220,7 +220,7 @@ class NamedQueues:
         tally, summed = await count_letters(letters, Ledger(inside))
         found = statistics(tally, None, summed if inside.sees_whole_namespace else None, {})
         is_empty = not (found["queue_size"] or found["lifetime_stats"].get("enqueued_total"))
-        if is_empty:
+        if is_empty and self._definitions.is_seen(queue):
             await self._definitions.require(queue)
         return {"queue": queue, **{name: found[name] for name in ("queue_size", "status_breakdown", "lifetime_stats")}}
 

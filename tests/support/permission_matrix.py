@@ -26,6 +26,7 @@ from mahavishnu.engine.context import Limits, QueueOptions
 from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
+    InvalidOption,
     LostLease,
     NoSuchGroup,
     NoSuchLetter,
@@ -58,7 +59,7 @@ PRINCIPALS: Mapping[str, Principal] = {
     "admin": Principal.of_role("admin", "admin"),
 }
 PLACES = {"billing": ("default", "billing"), "mail": ("mail", "post"), "zebra": ("zebra", "zebra")}
-WORDS = ("zebra", "secret")  # in all that is outside of each scope; in each payload, metadata and note
+TASK = {"n": 1}
 
 
 class About(StrEnum):
@@ -141,7 +142,7 @@ async def _fill_old(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -
 
 async def _fill(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -> dict[str, Any]:
     """Fill a place of a principal with one of everything; `name` is in all of it."""
-    task = {"secret": f"secret {name}", "n": 1}
+    task = TASK | {"secret": f"secret {name}"}
     more: dict[str, Any] = {"metadata": {"note": f"secret {name}"}, "queue": queue, "adapter": adapter}
     await dlq.enqueue(f"{name}-leased", task, [], f"the {name} failed", "immediate", **more)
     (claim,) = await dlq.claims.claim("w", queue=queue, adapters=[adapter])
@@ -251,7 +252,7 @@ def _process(do: Do) -> Row:
     return Row(CONFIGURE, About.PROCESS, do)
 
 
-ABSENT = (NoSuchLetter, NoSuchGroup, NoSuchQueue, NoSuchRun, NoSuchTask, NoSuchView)
+ABSENT = (InvalidOption, NoSuchLetter, NoSuchGroup, NoSuchQueue, NoSuchRun, NoSuchTask, NoSuchView)
 FREE = ("audit", "workers")  # who asks is noted
 EVENT = DomainEvent("e-1", "done", START, "default", Json.of({}), DeliveryMode.DURABLE, PublicationCondition.ALWAYS)
 
@@ -348,7 +349,7 @@ METHODS: Mapping[str, Row] = {
     "queues.list": Row(VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.list(), names_queues=True),
     "queues.maintain": _process(lambda dlq, it, w: dlq.queues.maintain()),
     "queues.names_with_items": Row(VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.names_with_items(), names_queues=True),
-    "queues.numbers": _of(About.QUEUE, VIEW, lambda dlq, it, w: dlq.queues.numbers(it.named)),
+    "queues.numbers": _seen(lambda dlq, it, w: dlq.queues.numbers(it.named)),
     "queues.produce": _of(About.QUEUE, EDIT, lambda dlq, it, w: dlq.queues.produce(it.named, {"n": 1})),
     "queues.redrive": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.redrive(it.named, to=f"{it.named}-dead")),
     "queues.renew": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.renew(
@@ -445,6 +446,26 @@ METHODS: Mapping[str, Row] = {
     "encryption.renew_all": _of(About.NAMESPACE, CONFIGURE, lambda dlq, it, w: dlq.encryption.renew_all(), unfit=True),
 }  # fmt: skip
 
+# What an act makes has to be inside of the scope, too, and a letter that is not seen takes nothing in.
+MAKES: Mapping[str, tuple[str, Row]] = {
+    "enqueue for an adapter": ("billing", _of(About.MADE, EDIT, lambda dlq, it, w: dlq.enqueue(
+        "new", {"adapter": it.adapter}, [], "boom"))),
+    "enqueue in a namespace": ("mail", _of(About.MADE, EDIT, lambda dlq, it, w: dlq.enqueue(
+        "new", {}, [], "boom", queue="mail", namespace="default" if it.id == "mail" else "eu"))),
+    "enqueue under the id of a letter that is not seen": ("billing", _seen(lambda dlq, it, w: dlq.enqueue(
+        it.id, TASK | {"secret": f"secret {it.id}"}, [], "boom", queue=it.queue, adapter="billing"), EDIT)),
+    "edit the adapter": ("billing", _of(About.MADE, EDIT, lambda dlq, it, w: dlq.letters.edit(
+        "billing", adapter="billing" if it.id == "billing" else "zebra", priority=1))),
+    "edit the adapter in the task": ("billing", _seen(lambda dlq, it, w: dlq.letters.edit(
+        "billing", patch={"adapter": it.adapter}, create=True), EDIT)),
+    "name a dead queue": ("mail", _of(About.QUEUE, EDIT, lambda dlq, it, w: dlq.queues.update(
+        "mail", dead_queue=f"{it.named}-dead", max_attempts=2))),
+    "send items to a queue": ("mail", _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.redrive(
+        "mail-dead", to=it.named))),
+    "claim in a namespace": ("mail", _of(About.MADE, RETRY, lambda dlq, it, w: dlq.claims.claim(
+        "me", namespace="default" if it.id == "mail" else "eu"))),
+}  # fmt: skip
+
 
 async def _heard(dlq: DeadLetterQueue, it: Target) -> list[Any]:
     heard: list[Any] = []
@@ -527,7 +548,7 @@ async def call(world: World, name: str, row: Row, *, inside: bool) -> tuple[Outc
     """Call a method as this principal, on a copy of the world. Return the outcome, and what should not have been."""
     home, who = world.copy(), PRINCIPALS[name]
     it = target_of(world, name, inside=inside)
-    before = _records(home)
+    before = records_of(home)
     async with home:
         try:
             result = await _await(row.do(home.for_actor(who), it, world))
@@ -545,7 +566,7 @@ async def call(world: World, name: str, row: Row, *, inside: bool) -> tuple[Outc
             nothing = result is None or result is False
             absent = isinstance(result, Mapping) and result.get("success") is False and "no letter" in str(result)
             outcome = Outcome.ABSENT if absent or (nothing and row.about is About.LETTER) else Outcome.DONE
-        after = before if row.by_others else _records(home)
+        after = before if row.by_others else records_of(home)
         return outcome, [*_told(row, who, it, dump(result)), *_changed(world, name, before, after, outcome)]
 
 
@@ -558,7 +579,8 @@ async def _await(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-def _records(dlq: DeadLetterQueue) -> dict[tuple[str, str], Any]:
+def records_of(dlq: DeadLetterQueue) -> dict[tuple[str, str], Any]:
+    """Return every record, by its kind and key."""
     store = dlq.store
     assert isinstance(store, MemoryStore)
     return {(kind.name, key): each for kind, rows in store._collections.items() for key, each in rows._records.items()}
@@ -578,12 +600,16 @@ def _told(row: Row, who: Principal, it: Target, text: str) -> Iterator[str]:
 
 def _changed(world: World, name: str, before: Any, after: Any, outcome: Outcome) -> Iterator[str]:
     """Yield what was changed and should not be: outside of the scope, or by an act that was denied."""
-    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)} - {k for k in after if k[0] in FREE}
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)} - {
+        k for k in after if k[0] in FREE
+    }
     scope = PRINCIPALS[name].scope
     for key in sorted(changed):
         if outcome is Outcome.DENIED:
             yield f"changes {key} though it is denied"
-        elif key in world.outside[name] and not (isinstance(after.get(key), DeadLetter) and scope.covers_record(after[key])):
+        elif key in world.outside[name] and not (
+            isinstance(after.get(key), DeadLetter) and scope.covers_record(after[key])
+        ):
             yield f"changes {key} outside of the scope"
         elif isinstance(after.get(key), DeadLetter) and key not in before and not scope.covers_record(after[key]):
             yield f"makes {key} outside of the scope"
