@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -44,6 +44,8 @@ from mahavishnu.model.query import letter_query
 
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.tasks.service import Lifecycle
+from mahavishnu.tasks.task import TaskRecord
+from mahavishnu.tasks.task import evolve as evolve_task
 from mahavishnu.testing import ManualClock
 from mahavishnu.testing.clock import START
 from mahavishnu.workers.processing import Processing
@@ -101,6 +103,7 @@ class Target:
     token: str  #: of the claim of `<id>-leased`
     archived: str
     archived_task: str
+    task: str  #: a lifecycle task
     at: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,7 +136,7 @@ def _queue(store: MemoryStore, clock: ManualClock) -> DeadLetterQueue:
 
 async def _fill_old(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -> None:
     """Close a letter and a lifecycle task of a place, for the archive."""
-    task = {"secret": f"secret {name}"}
+    task = {"hush": f"hush {name}"}
     await dlq.enqueue(f"{name}-old", task, [], f"the {name} failed", queue=queue, adapter=adapter, metadata=task)
     await dlq.letters.resolve(f"{name}-old", by="eve", notes=name, queue=queue)
     lifecycle = Lifecycle(dlq.context)
@@ -142,8 +145,8 @@ async def _fill_old(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -
 
 async def _fill(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -> dict[str, Any]:
     """Fill a place of a principal with one of everything; `name` is in all of it."""
-    task = TASK | {"secret": f"secret {name}"}
-    more: dict[str, Any] = {"metadata": {"note": f"secret {name}"}, "queue": queue, "adapter": adapter}
+    task = TASK | {"hush": f"hush {name}"}
+    more: dict[str, Any] = {"metadata": {"note": f"hush {name}"}, "queue": queue, "adapter": adapter}
     await dlq.enqueue(f"{name}-leased", task, [], f"the {name} failed", "immediate", **more)
     (claim,) = await dlq.claims.claim("w", queue=queue, adapters=[adapter])
     await dlq.enqueue(name, task, [], f"the {name} failed", "immediate", **more)
@@ -155,14 +158,21 @@ async def _fill(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -> di
     named = queue if queue != "default" else "jobs"
     await dlq.queues.create(f"{named}-dead")
     await dlq.queues.create(named, dead_queue=f"{named}-dead")
-    leased, waiting = [await dlq.queues.produce(named, task, metadata={"note": f"secret {name}"}) for _ in range(2)]
+    leased, waiting = [await dlq.queues.produce(named, task, metadata={"note": f"hush {name}"}) for _ in range(2)]
     (lease,) = await dlq.queues.lease(named, "w", lease_seconds=80_000)
     assert lease.item.id == leased.id
     return {
         "id": name, "queue": queue, "adapter": adapter, "named": named, "fingerprint": letter.fingerprint,
         "run": run.run_id, "item": waiting.id, "leased_item": leased.id, "leased_token": lease.token,
-        "token": claim.token, "archived": f"{name}-old",
+        "token": claim.token, "archived": f"{name}-old", "task": (await _fill_task(dlq, name, queue, adapter)).task_id,
     }  # fmt: skip
+
+
+async def _fill_task(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) -> TaskRecord:
+    """Create a lifecycle task of a place, which is under way."""
+    lifecycle = Lifecycle(dlq.context)
+    made = await lifecycle.create(f"task-{name}", {"hush": f"hush {name}"}, template="now", template_version="2")
+    return await lifecycle.change(made.task_id, lambda task: evolve_task(task, queue=queue, adapter=adapter))
 
 
 async def make_world() -> World:
@@ -178,7 +188,7 @@ async def make_world() -> World:
         places = {name: await _fill(dlq, name, queue, adapter) for name, (queue, adapter) in PLACES.items()}
         for name, place in places.items():
             place["archived_task"] = tasks[f"task-{name}"]
-        line = [line async for line in dlq.transfer.export(query=letter_query(task_id="zebra"))][0]
+        (line,) = [line async for line in dlq.transfer.export(query=letter_query(task_id="zebra"))]
         await dlq.domain_events.publish("done", {"of": "zebra"}, mode="durable")
         await dlq.views.save("own", "status:pending", by="eve")
         targets = {name: Target(**place) for name, place in places.items()}
@@ -192,9 +202,9 @@ def _outside(records: Mapping[Any, Mapping[str, Any]], scope: Scope) -> Iterator
     for kind, each in records.items():
         for key, record in each.items():
             belongs = hasattr(record, "adapter") and hasattr(record, "queue")
-            if kind.name != "audit" and ("zebra" in dump(record) or (belongs and not scope.covers_record(record))):
-                if not scope.is_everything:
-                    yield kind.name, key
+            is_outside = "zebra" in dump(record) or (belongs and not scope.covers_record(record))
+            if kind.name != "audit" and is_outside and not scope.is_everything:
+                yield kind.name, key
 
 
 def dump(value: Any) -> str:
@@ -453,7 +463,7 @@ MAKES: Mapping[str, tuple[str, Row]] = {
     "enqueue in a namespace": ("mail", _of(About.MADE, EDIT, lambda dlq, it, w: dlq.enqueue(
         "new", {}, [], "boom", queue="mail", namespace="default" if it.id == "mail" else "eu"))),
     "enqueue under the id of a letter that is not seen": ("billing", _seen(lambda dlq, it, w: dlq.enqueue(
-        it.id, TASK | {"secret": f"secret {it.id}"}, [], "boom", queue=it.queue, adapter="billing"), EDIT)),
+        it.id, TASK | {"hush": f"hush {it.id}"}, [], "boom", queue=it.queue, adapter="billing"), EDIT)),
     "edit the adapter": ("billing", _of(About.MADE, EDIT, lambda dlq, it, w: dlq.letters.edit(
         "billing", adapter="billing" if it.id == "billing" else "zebra", priority=1))),
     "edit the adapter in the task": ("billing", _seen(lambda dlq, it, w: dlq.letters.edit(
@@ -567,7 +577,7 @@ async def call(world: World, name: str, row: Row, *, inside: bool) -> tuple[Outc
             absent = isinstance(result, Mapping) and result.get("success") is False and "no letter" in str(result)
             outcome = Outcome.ABSENT if absent or (nothing and row.about is About.LETTER) else Outcome.DONE
         after = before if row.by_others else records_of(home)
-        return outcome, [*_told(row, who, it, dump(result)), *_changed(world, name, before, after, outcome)]
+        return outcome, [*_told(row, who, it, dump(result)), *changes(world, name, before, after, outcome)]
 
 
 async def _await(result: Any) -> Any:
@@ -591,14 +601,13 @@ def _told(row: Row, who: Principal, it: Target, text: str) -> Iterator[str]:
     if not who.scope.is_everything:
         sees_queues = row.names_queues and who.scope.adapters is not None  # definitions are of the namespace
         for word in (name for name in PLACES if not who.scope.covers("default", *PLACES[name])):
-            if (f"secret {word}" if sees_queues else word) in text and it.id != word:
+            if (f"hush {word}" if sees_queues else word) in text and it.id != word:
                 yield f"tells of {word}"
-    if "secret" in text.replace("'secret", "").replace('"secret"', "") and not who.sees_payloads:
-        if not (row.takes_work and RETRY in who.permissions):
-            yield "tells a payload"
+    if "hush" in text and not who.sees_payloads and not (row.takes_work and RETRY in who.permissions):
+        yield "tells a payload"
 
 
-def _changed(world: World, name: str, before: Any, after: Any, outcome: Outcome) -> Iterator[str]:
+def changes(world: World, name: str, before: Any, after: Any, outcome: Outcome) -> Iterator[str]:
     """Yield what was changed and should not be: outside of the scope, or by an act that was denied."""
     changed = {key for key in {*before, *after} if before.get(key) != after.get(key)} - {
         k for k in after if k[0] in FREE
