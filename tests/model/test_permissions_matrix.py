@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.permission_matrix import (
     make_world,
     methods,
     records_of,
+    table,
 )
 
 _world: list[World] = []
@@ -154,6 +156,12 @@ async def test_a_missing_scope_is_noticed(world: World, monkeypatch: pytest.Monk
     monkeypatch.setattr(Scope, "covers_record", lambda scope, record: True)
     wrong = await try_as(world, "billing", METHODS["letters.redrive"])
     assert wrong == ["billing, outside: is done, not absent or denied"]
+
+
+def test_the_reference_has_the_matrix() -> None:
+    """If this fails, run `python -m tests.support.permission_matrix`."""
+    page = Path(__file__).parents[2] / "docs" / "reference-permissions.md"
+    assert page.read_text(encoding="utf-8").endswith(f"{table()}\n")
 
 
 async def test_a_new_method_has_to_be_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -22,7 +23,6 @@ from prometheus_client import CollectorRegistry
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.rooms import services
 from mahavishnu.engine.context import Limits, QueueOptions
-
 from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
@@ -41,7 +41,6 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.permissions import Permission, Principal, Scope
 from mahavishnu.model.query import letter_query
-
 from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import TaskRecord
@@ -361,7 +360,8 @@ METHODS: Mapping[str, Row] = {
     "queues.names_with_items": Row(VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.names_with_items(), names_queues=True),
     "queues.numbers": _seen(lambda dlq, it, w: dlq.queues.numbers(it.named)),
     "queues.produce": _of(About.QUEUE, EDIT, lambda dlq, it, w: dlq.queues.produce(it.named, {"n": 1})),
-    "queues.redrive": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.redrive(it.named, to=f"{it.named}-dead")),
+    "queues.redrive": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.redrive(
+        it.named, to=f"{it.named}-dead")),
     "queues.renew": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.renew(
         it.named, it.leased_item, it.leased_token)),
     "queues.resurrect": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.resurrect(it.named, it.item)),
@@ -622,3 +622,44 @@ def changes(world: World, name: str, before: Any, after: Any, outcome: Outcome) 
             yield f"changes {key} outside of the scope"
         elif isinstance(after.get(key), DeadLetter) and key not in before and not scope.covers_record(after[key]):
             yield f"makes {key} outside of the scope"
+
+
+# --- the page
+
+
+def table() -> str:
+    """Return the matrix as the lines of docs/reference-permissions.md: methods that need the same are one line."""
+    alike: dict[tuple[About, Permission | None], list[str]] = {}
+    for name, row in METHODS.items():
+        alike.setdefault((row.about, row.needs), []).append(name)
+    lines = [
+        f"| methods | needs | about | {' | '.join(PRINCIPALS)} |",
+        f"|---|---|---|{'---|' * len(PRINCIPALS)}",
+    ]
+    for about, needs in sorted(alike, key=lambda each: ([*About].index(each[0]), str(each[1]))):
+        names = alike[about, needs]
+        cells = [_cell(METHODS[names[0]], who) for who in PRINCIPALS.values()]
+        lines.append(f"| {_joined(names)} | {f'`{needs}`' if needs else ''} | {about} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _joined(names: list[str]) -> str:
+    services: dict[str, list[str]] = {}
+    for name in names:
+        service, _, method = name.partition(".")
+        services.setdefault(service, []).append(method.removesuffix("="))
+    return "; ".join(f"`{service}`: {', '.join(methods)}" for service, methods in services.items())
+
+
+def _cell(row: Row, who: Principal) -> str:
+    if Outcome.DONE not in expect(row, who, inside=True):
+        return "no"
+    if row.about is About.SEEN and VIEW not in who.permissions:
+        return "nothing"
+    return "yes" if who.scope.is_everything or row.about in (About.NOTHING, About.VIEWS) else "of its part"
+
+
+if __name__ == "__main__":
+    page = Path("docs/reference-permissions.md")
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text[: text.index("| methods |")] + table() + "\n", encoding="utf-8")
