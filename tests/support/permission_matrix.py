@@ -357,7 +357,8 @@ METHODS: Mapping[str, Row] = {
     "queues.lease": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.lease(it.named, "me"), takes_work=True),
     "queues.list": Row(VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.list(), names_queues=True),
     "queues.maintain": _process(lambda dlq, it, w: dlq.queues.maintain()),
-    "queues.names_with_items": Row(VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.names_with_items(), names_queues=True),
+    "queues.names_with_items": Row(
+        VIEW, About.SEEN, lambda dlq, it, w: dlq.queues.names_with_items(), names_queues=True),
     "queues.numbers": _seen(lambda dlq, it, w: dlq.queues.numbers(it.named)),
     "queues.produce": _of(About.QUEUE, EDIT, lambda dlq, it, w: dlq.queues.produce(it.named, {"n": 1})),
     "queues.redrive": _of(About.QUEUE, RETRY, lambda dlq, it, w: dlq.queues.redrive(
