@@ -224,7 +224,7 @@ def test_every_route_is_declared() -> None:
     assert {(method, short(path)) for method, path in ROUTES} == set(CALLS)
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES, ids=" ".join)
+@pytest.mark.parametrize(("method", "path"), ROUTES, ids=[" ".join(each) for each in ROUTES])
 async def test_a_route_does_what_the_matrix_says(world: World, method: str, path: str) -> None:
     called, real, body = CALLS[method, short(path)]
     row = METHODS[called] if isinstance(called, str) else called
