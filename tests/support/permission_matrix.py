@@ -610,9 +610,7 @@ def _told(row: Row, who: Principal, it: Target, text: str) -> Iterator[str]:
 
 def changes(world: World, name: str, before: Any, after: Any, outcome: Outcome) -> Iterator[str]:
     """Yield what was changed and should not be: outside of the scope, or by an act that was denied."""
-    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)} - {
-        k for k in after if k[0] in FREE
-    }
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key) and key[0] not in FREE}
     scope = PRINCIPALS[name].scope
     for key in sorted(changed):
         if outcome is Outcome.DENIED:
