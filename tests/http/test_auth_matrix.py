@@ -121,6 +121,9 @@ CALLS: dict[tuple[str, str], tuple[str | Row, str, Any]] = {
     ("GET", "/archive"): ("archive.list", "/archive", None),
     ("GET", "/dashboard/dlq"): ("dashboard.dlq", "/dashboard/dlq", None),
     ("GET", "/integrity"): ("integrity.find_unreadable", "/integrity", None),
+    ("GET", "/integrity/local-stores"): ("integrity.local_stores", "/integrity/local-stores", None),
+    ("POST", "/integrity/local-stores/{name}/forget"): (
+        "integrity.forget_local_store", "/integrity/local-stores/gone/forget", {}),
     ("GET", "/dashboard/staleness"): ("dashboard.staleness", "/dashboard/staleness", None),
     ("GET", "/dashboard/archive"): ("dashboard.archive", "/dashboard/archive", None),
     ("POST", "/archive/run"): ("archive.run", "/archive/run", {"dry_run": False}),

@@ -453,6 +453,9 @@ METHODS: Mapping[str, Row] = {
     "dashboard.dlq": _seen(lambda dlq, it, w: dlq.dashboard.dlq()),
     "dashboard.staleness": _seen(lambda dlq, it, w: dlq.dashboard.staleness()),
     "integrity.find_unreadable": _of(About.STORE, VIEW, lambda dlq, it, w: dlq.integrity.find_unreadable()),
+    "integrity.local_stores": _of(About.STORE, VIEW, lambda dlq, it, w: dlq.integrity.local_stores()),
+    "integrity.forget_local_store": _of(About.STORE, CONFIGURE, lambda dlq, it, w: (
+        dlq.integrity.forget_local_store("gone")), unfit=True),
     "encryption.renew": _of(About.NAMESPACE, CONFIGURE, lambda dlq, it, w: dlq.encryption.renew(), unfit=True),
     "encryption.renew_all": _of(About.NAMESPACE, CONFIGURE, lambda dlq, it, w: dlq.encryption.renew_all(), unfit=True),
 }  # fmt: skip
