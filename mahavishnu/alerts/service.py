@@ -104,6 +104,7 @@ class Alerts:
 
         Raises InvalidInput for a channel that is not configured.
         """
+        await self._context.require("alert.test", "alerts")
         channels = make_channels(self._rules, self._clock)
         if channel is not None and channel not in channels:
             known = f"there are {', '.join(channels)}" if channels else "none is"
@@ -132,6 +133,7 @@ class Alerts:
 
     async def run(self) -> int:
         """Look, if it is time to, and send due notices; a worker does it. Returns how many notices were taken."""
+        await self._context.require("work")
         if not self._rules.channels or not self._context.is_at_home:
             return 0
         try:
@@ -145,6 +147,7 @@ class Alerts:
 
     async def look(self) -> None:
         """Look at the queue, and update each alert."""
+        await self._context.require("work")
         open_ones = {each.name: each for each in await self.list()}
         findings, is_over = await self._find(frozenset(open_ones))
         for name, finding in findings.items():
@@ -156,6 +159,7 @@ class Alerts:
 
     async def send(self) -> int:
         """Send due notices to the channels. Returns how many were taken."""
+        await self._context.require("work")
         now = self._clock.now()
         recent = Query((Between("noticed_at", at_least=now - _RECENT),))
         due = [each async for each in scan(self._records, recent) if owed_channels(each, self._rules, now)]

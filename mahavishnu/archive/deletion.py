@@ -10,9 +10,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mahavishnu.archive.partitions import Partitions
 from mahavishnu.archive.records import ArchivedLetter, PartitionState, letter_key
+from mahavishnu.engine.audit import AUDIT, forget_contents
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
@@ -55,12 +57,13 @@ class Deletion:
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._clock = context, context.clock
-        self._letters, self._cases = context.letters.with_deleted, CaseDeletion(context)
+        # Tombstones name no adapter; `require_seen` says first what an actor may delete.
+        self._letters, self._cases = context.whole.letters.with_deleted, CaseDeletion(context)
 
     async def clear_all(self, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> int:
         """Delete every open and waiting letter of the namespace. Return how many open ones. Raise StoreError."""
         async with self._context.audit.record("clear", "queue", by=by, reason=notes) as record:
-            await self.finish()
+            await self._finish()
             cleared = 0
             for _ in range(_PASSES):  # what waits may be let in meanwhile, and what is kept locally come home
                 # What waits first: it is let in under an id that depends on the open letters.
@@ -95,6 +98,7 @@ class Deletion:
                 raise StoreUnavailable(
                     "a letter is deleted only while the store that all processes share can be reached"
                 )
+            await self._cases.require_seen(key, task_id)
             waiting = await self._delete_waiting(by, key)
             count, tombstone = await self._bury(key, by)
             former, copies = await self._cases.delete(key, task_id, tombstone)
@@ -211,6 +215,10 @@ class Deletion:
 
     async def finish(self) -> None:
         """Delete what is left of letters that a process had deleted which then died."""
+        await self._context.require("work")
+        await self._finish()
+
+    async def _finish(self) -> None:
         unfinished = Query((_DELETED, Not(Missing("previous_entry_id")), Missing("archived_at")))
         async for page in pages(self._letters, unfinished):
             for tombstone in page:
@@ -236,7 +244,20 @@ class CaseDeletion:
         self._places, self._letters = Partitions(home, context.clock), home.collection(LETTERS)
         self._history, self._revisions = home.collection(HISTORY), home.collection(REVISIONS)
         self._tasks, self._transitions = home.collection(TASKS), home.collection(TRANSITIONS)
-        self._audit = context.audit
+        self._context, self._entries = context, context.own_records(AUDIT)
+
+    async def require_seen(self, key: str, task_id: str) -> None:
+        """Raise NoSuchLetter for an actor unless they see all that has this key, and something of it."""
+        if (scope := self._context.scope) is None:
+            return
+        letter = await get_one(self._letters, key)
+        found: list[Any] = [] if letter is None or letter.is_deleted else [letter]
+        found += [each for each in await self._find(self._history, task_id, ()) if letter_key(each) == key]
+        for partition in await self._places.find_attached():
+            copies = await self._find(self._places.letters(partition.name), task_id, ())
+            found += [each for each in copies if each.letter_key == key]
+        if not found or not all(map(scope.covers_record, found)):
+            raise NoSuchLetter(key)
 
     async def delete(self, key: str, task_id: str, tombstone: DeadLetter | None) -> tuple[int, int]:
         """Delete everything of this key. Return the numbers of former letters and of copies. Raise StoreError."""
@@ -251,7 +272,7 @@ class CaseDeletion:
         if tombstone is not None:
             await forget_revisions(self._revisions, self._history, [tombstone])
         await forget_found_revisions(self._revisions, self._history, ids)
-        await self._audit.forget_contents(f"letter:{key}")
+        await forget_contents(self._entries, f"letter:{key}")
         return len(former), len(copies) + tasks
 
     async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:

@@ -14,10 +14,12 @@ from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.deletion import Deletion
 from mahavishnu.archive.export import ArchiveExport
 from mahavishnu.archive.partitions import (
+    A,
     ArchivedCase,
     ArchivedLine,
     ArchivePage,
     ArchiveReader,
+    CopyLine,
     Partitions,
     read_case,
     require_home,
@@ -104,6 +106,7 @@ class Archive:
     async def maintain(self) -> None:
         """Run periodic maintenance: archive, detach old partitions, delete expired records."""
         rules, context = self._context.rules(RetentionRules), self._context
+        await context.require("work")
         if not rules.enabled or is_home_away(context.store):
             return
         await context.open()
@@ -172,7 +175,8 @@ class Archive:
         """
         bounds = await self._open_list(since, until, limit, after)
         where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
-        return await ArchiveReader(self._context).find(where, *bounds)
+        found = await ArchiveReader(self._context).find(where, *bounds)
+        return replace(found, items=[self._show(line, letter="", former=(), revisions=()) for line in found.items])
 
     async def search_tasks(
         self,
@@ -191,7 +195,12 @@ class Archive:
         next page. Raise InvalidInput and StoreError.
         """
         bounds = await self._open_list(since, until, limit, after)
-        return await search_task_copies(self._context, _all_of(task_id=task_id, name=name, state=state), *bounds)
+        found = await search_task_copies(self._context, _all_of(task_id=task_id, name=name, state=state), *bounds)
+        return replace(found, items=[self._show(line, task="", transitions=()) for line in found.items])
+
+    def _show(self, line: CopyLine[A], **without: Any) -> CopyLine[A]:
+        """Return the line as its reader may see it."""
+        return line if self._context.sees_payloads else replace(line, copy=replace(line.copy, **without))
 
     async def _open_list(
         self, since: datetime | None, until: datetime | None, limit: int, after: Cursor | str | None
@@ -265,12 +274,16 @@ class Archive:
         return letter
 
     async def partitions(self) -> Sequence[PartitionView]:
-        """Return all partitions, including detached ones, the latest month first. They are of all namespaces."""
+        """Return all partitions, including detached ones, the latest month first. They are of all namespaces.
+
+        A reader of a part of the letters is not told how many there are.
+        """
         await self._context.open()
         known, views = self._partitions(), []
         for each in await known.every():
             attached = each.state is PartitionState.ATTACHED
-            views.append(PartitionView(each, await known.count(each.name) if attached else None))
+            counted = attached and self._context.scope is None
+            views.append(PartitionView(each, await known.count(each.name) if counted else None))
         return views
 
     async def detach(self, partition: str, *, by: str = DEFAULT_ACTOR) -> str:

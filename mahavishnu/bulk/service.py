@@ -392,6 +392,7 @@ class BulkRuns:
 
     async def advance(self) -> bool:
         """Work on every due run until it has to wait, as a running processor does. Return whether anything was done."""
+        await self._context.require("work")
         await self._context.open()
         return await self._runner.advance()
 

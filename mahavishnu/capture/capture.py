@@ -56,6 +56,8 @@ _EVENTS = {
 class LetterIntake:
     """Records new letters and announces them; lets in those that wait for room."""
 
+    NEEDS = "work"
+
     def __init__(self, context: QueueContext) -> None:
         self._queue = context
 
@@ -79,6 +81,7 @@ class LetterIntake:
     async def record(self, letter: DeadLetter) -> CaptureResult:
         """Store a letter, and say how it came in. Raises DLQFullError, InvalidInput, StoreError."""
         queue = self._queue
+        await queue.require("enqueue", f"letter:{letter.key}", letter.namespace, makes=letter)
         await queue.open()  # first: a letter that is too large has to wait somewhere
         queue.letter_factory.check_size(letter)
         if letter.depends_on:

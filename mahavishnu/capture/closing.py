@@ -68,6 +68,8 @@ if hasattr(os, "register_at_fork"):
 class Closing:
     """Closes letters by successes of the application."""
 
+    NEEDS = "work"
+
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
         self.forget()

@@ -122,7 +122,12 @@ class DeadLetterQueue:
         return self if namespace == self.namespace else self._with(self.context.in_namespace(namespace))
 
     def for_actor(self, principal: Principal) -> DeadLetterQueue:
-        """The same queue as somebody sees it; what they may not do raises PermissionDenied, and is in the audit."""
+        """The same queue as somebody sees it; what they may not do raises PermissionDenied, and is in the audit.
+
+        It is for surfaces, which call its methods for that person, and no sandbox for code: `context` and `store` are
+        the application's own.
+        """
+        self.context.audit.require_now("work")
         return self._with(self.context.for_actor(principal))
 
     def _with(self, context: QueueContext) -> DeadLetterQueue:
@@ -176,6 +181,7 @@ class DeadLetterQueue:
 
     def chores(self) -> Iterable[PeriodicTask]:
         """Return the periodic tasks of all rooms."""
+        self.context.audit.require_now("work")
         return chores(self)
 
     # --- open and close
@@ -197,6 +203,7 @@ class DeadLetterQueue:
 
     @max_size.setter
     def max_size(self, value: int) -> None:
+        self.context.audit.require_now("work")
         self.context.capacities.max_size = value
 
     async def open(self) -> Self:
@@ -209,6 +216,7 @@ class DeadLetterQueue:
 
         What is in memory only, because OpenSearch was away, is written to it before that if it can be.
         """
+        await self.context.require("work")
         if "processing" in vars(self):
             await self.stop_retry_processor()
         if "closing" in vars(self):
@@ -222,18 +230,21 @@ class DeadLetterQueue:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.shutdown()
+        if self.context.principal is None:  # an actor's view goes, and the queue stays open
+            await self.shutdown()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called after each thing that happens here; the function returned ends it.
 
         It is called in a thread of its own, or awaited in the loop if it is a coroutine function. Nobody waits for it;
-        if it is too slow, events are dropped and counted. Closing the queue waits for it for a few seconds.
+        if it is too slow, events are dropped and counted. Closing the queue waits for it for a few seconds. An actor
+        hears of the letters that they see.
         """
-        return self.context.events.listen(listener)
+        return self.context.events.listen(listener, self.context.show_event)
 
     def register_backoff(self, name: str, function: Backoff) -> None:
         """Make `custom:<name>` a retry policy. Letters keep the name: register it in every process that retries."""
+        self.context.audit.require_now("work")
         self.context.backoffs = self.context.backoffs.with_custom(name, function)
 
     # --- letters come in
@@ -266,6 +277,7 @@ class DeadLetterQueue:
         A failure of a task that has an open letter is merged into it; of one whose letter is closed, starts the next
         generation. Raises InvalidInput for what cannot be kept, DLQFullError if there is no room, StoreError.
         """
+        from mahavishnu.capture.capture import LetterIntake
         from mahavishnu.values.typed_edit import require_types  # what only reads letters does not wait for it
 
         request = LetterRequest(
@@ -284,8 +296,7 @@ class DeadLetterQueue:
             adapter=adapter,
             payload_types=Json.of(require_types(payload_types)) if payload_types else EMPTY,
         )
-        await self.context.audit.require("enqueue", f"letter:{task_id}", namespace)
-        return (await self.intake.enqueue(request, error, error_category)).letter
+        return self.context.show((await LetterIntake(self.context).enqueue(request, error, error_category)).letter)
 
     # --- letters are read
 
@@ -327,7 +338,7 @@ class DeadLetterQueue:
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.open()
-        processor = self.processing.processor if self.context.is_at_home else None
+        processor = self._processing.processor if self.context.is_at_home else None
         return await numbers.queue_statistics(self.context, self._ledger, processor, self.workers)
 
     async def get_statistics_by_reason(self) -> ReasonLines:
@@ -346,6 +357,13 @@ class DeadLetterQueue:
 
     # --- letters are run
 
+    @property
+    def _processing(self) -> Processing:
+        """The processor of the process, once it is known what who acts may do."""
+        from mahavishnu.workers.processing import processing_of
+
+        return processing_of(self)
+
     async def start_retry_processor(
         self,
         callback: Workflow | None = None,
@@ -358,10 +376,12 @@ class DeadLetterQueue:
         The callback fails by raising, or by a result that says so. Starting twice keeps one processor. Raises
         InvalidInput if no callback was ever given.
         """
+        await self.context.require("work")
         await self.processing.start(callback, check_interval_seconds, queue)
 
     async def stop_retry_processor(self) -> None:
         """Take no more letters; what runs may end for a while, what does not is given back unused."""
+        await self.context.require("work")
         await self.processing.stop()
 
     async def run_due(self, *, queue: str | Iterable[str] | None = None) -> int:
@@ -369,6 +389,8 @@ class DeadLetterQueue:
 
         Raises InvalidInput if no callback was ever given.
         """
+        if self.context.principal is not None:
+            await self.context.require("work")
         return await self.processing.run_due(queue)
 
     async def retry_task(self, task_id: str, *, force: bool = False, **act: Unpack[Act]) -> dict[str, Any]:
@@ -379,7 +401,7 @@ class DeadLetterQueue:
         `force`.
         """
         await reads.require_seen(self.context, "retry", task_id, act)
-        return await self.processing.retry(task_id, force=force, **act)
+        return await self._processing.retry(task_id, force=force, **act)
 
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False

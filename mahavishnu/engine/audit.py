@@ -40,7 +40,17 @@ from mahavishnu.model.query import (
     require_namespace,
     written_namespace,
 )
-from mahavishnu.stores.base import Cursor, Page, Store, home_of, scan, update_with_retry, write_one, write_with_retry
+from mahavishnu.stores.base import (
+    Collection,
+    Cursor,
+    Page,
+    Store,
+    home_of,
+    scan,
+    update_with_retry,
+    write_one,
+    write_with_retry,
+)
 from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -178,6 +188,8 @@ class AuditLog:
         self, actor: str, role: str | None, action: str, subject: str, why: str, where: str | None = None
     ) -> AuditEntry:
         """Write an entry of action `denied`: an actor tried something forbidden. Raises StoreError."""
+        if self._principal is not None and actor != self._principal.name:
+            await self.require("work", subject, where)
         await self._open()
         entry = self._entry("denied", subject, actor, None, where=where)
         refused = replace(entry, role=role, outcome=AuditOutcome.REFUSED, why=f"{action}: {why}", ended_at=entry.at)
@@ -186,16 +198,17 @@ class AuditLog:
             raise _exists(refused)
         return stored
 
-    async def require(self, action: str, subject: str, where: str | None = None) -> None:
+    async def require(self, action: str, subject: str, where: str | None = None, *, makes: Any = None) -> None:
         """Raise PermissionDenied, once that is written down, if the principal may not do this. Raises StoreError.
 
-        All permissions are checked here; without a principal the application itself acts.
+        All permissions are checked here; without a principal the application itself acts. An act that `makes` a record
+        needs the permission for that one, too: it may be in another namespace or queue, or of another adapter.
         """
         who = self._principal
         if who is None:
             return
         namespace = self._namespace if where is None else where
-        why = who.why_not(action, None if namespace == ALL_NAMESPACES else namespace)
+        why = who.why_not(action, None if namespace == ALL_NAMESPACES else namespace, makes)
         if why is None and self._may is not None:
             why = await _refusal(self._may, who.name, action)
         if why is not None:
@@ -203,23 +216,19 @@ class AuditLog:
             await self.record_denial(who.name, who.role, action, subject, why, where)
             raise PermissionDenied(action, why)
 
-    async def forget_contents(self, subject: str) -> None:
-        """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
+    def require_now(self, action: str) -> None:
+        """Raise PermissionDenied, as `require` does, for code that cannot wait: the log says so, and not the audit.
 
-        The entries of its deletion stay as they are.
+        An application's own rule cannot be asked either; where there is one, nobody may.
         """
-
-        def strip(entry: AuditEntry) -> AuditEntry:
-            reason = entry.reason and DELETED_VALUE
-            bare = replace(
-                entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE
-            )
-            return entry if bare == entry else bare
-
-        entries = scan(self._entries, Query((Is("subject", (subject,)),)))
-        async for entry in entries:
-            if entry.action != "delete":
-                await update_with_retry(self._entries, entry.key, strip, what="audit entry")
+        if (who := self._principal) is None:
+            return
+        why = who.why_not(action, None if self._namespace == ALL_NAMESPACES else self._namespace)
+        if why is None and self._may is not None:
+            why = "needs the application's own rule, which cannot be asked here"
+        if why is not None:
+            log.warning("%s was refused to %s: it %s", action, who.name, why)
+            raise PermissionDenied(action, why)
 
     async def _subjects_of_runs(self, subjects: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
         """Return subjects of the bulk runs that moved the letters among `subjects`, and why some may be missing."""
@@ -382,3 +391,19 @@ def log_at_home(log: AuditLog) -> AuditLog:
     shared = copy(log)
     shared._entries = replace(log._entries, records=home_of(log._store).collection(AUDIT))
     return shared
+
+
+async def forget_contents(entries: Collection[AuditEntry], subject: str) -> None:
+    """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
+
+    The entries of its deletion stay as they are.
+    """
+
+    def strip(entry: AuditEntry) -> AuditEntry:
+        reason = entry.reason and DELETED_VALUE
+        bare = replace(entry, changes=without_contents(entry.changes), reason=reason, why=entry.why and DELETED_VALUE)
+        return entry if bare == entry else bare
+
+    async for entry in scan(entries, Query((Is("subject", (subject,)),))):
+        if entry.action != "delete":
+            await update_with_retry(entries, entry.key, strip, what="audit entry")

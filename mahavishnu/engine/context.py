@@ -200,6 +200,11 @@ class QueueContext:
         return _DerivedContext(self, self.namespace, principal)
 
     @property
+    def whole(self) -> QueueContext:
+        """The context as the application sees it: for what an act must respect, though who acts does not see it."""
+        return self if self.principal is None else _DerivedContext(self, self.namespace, None)
+
+    @property
     def scope(self) -> Scope | None:
         """What is seen; None: everything."""
         return None if self.principal is None or self.principal.scope.is_everything else self.principal.scope
@@ -213,12 +218,15 @@ class QueueContext:
         """A query of letters that others will use, such as a bulk run's, for what who acts sees."""
         return query if self.scope is None else self.scope.restrict(query, SCOPED_FIELDS)
 
-    async def require(self, act: str, subject: str = "queue", where: str | None = None) -> None:
+    async def require(
+        self, act: str, subject: str = "queue", where: str | None = None, *, makes: DeadLetter | None = None
+    ) -> None:
         """Raise PermissionDenied if who acts may not do this; for what the audit does not record.
 
-        It is done in the namespace `where`, if not in the queue's own.
+        It is done in the namespace `where`, if not in the queue's own; the letter that it `makes` has to be in the
+        scope, too.
         """
-        await self.audit.require(act, subject, where)
+        await self.audit.require(act, subject, where, makes=makes)
 
     async def note_read(self, act: str, subject: str, where: str | None = None, **facts: Any) -> None:
         """Write down that who acts is shown payloads, where that is wanted. Raises StoreError: then they are not.
@@ -246,6 +254,13 @@ class QueueContext:
     def show(self, letter: DeadLetter) -> DeadLetter:
         """The letter as its reader may see it; it must not be written."""
         return letter if self.sees_payloads else without_payload_of(letter)
+
+    def show_event(self, event: Event) -> Event | None:
+        """The event as who acts may see it; None if it is about others' letters, or about more than theirs."""
+        if event.letter is None:
+            return event if self.scope is None else None
+        seen = self.scope is None or self.scope.covers_record(event.letter)
+        return replace(event, letter=self.show(event.letter)) if seen else None
 
     @property
     def sees_payloads(self) -> bool:
@@ -374,6 +389,7 @@ class _DerivedContext(QueueContext):
     def __init__(self, home: QueueContext, namespace: str, principal: Principal | None) -> None:
         self._home, self.namespace, self.principal = home, namespace, principal
         self.waiting = replace(home.waiting, namespace=namespace)
+        self.recorder = replace(home.recorder, scope=self.scope)
         self._enter_namespace()
 
     def __getattr__(self, name: str) -> Any:

@@ -52,15 +52,18 @@ class EventBus:
         self._listeners.append((listener, names))
         return lambda: self._listeners.remove((listener, names))
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(
+        self, listener: Listener, show: Callable[[Event], Event | None] = lambda event: event
+    ) -> Callable[[], None]:
         """Have `listener` called with each event from now on; nobody waits for it. Returns a function that ends it.
 
+        `show` returns the event as the listener may see it; None: not at all.
         Raises InvalidInput for a listener that cannot be called.
         """
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
         queued = self.queue(listener)
-        forget = self.subscribe(queued)
+        forget = self.subscribe(lambda event: queued(shown) if (shown := show(event)) else None)
 
         def end() -> None:
             queued.is_wanted = False

@@ -107,9 +107,15 @@ class Service(Generic[S]):
 
 
 def service_of(queue: LetterQueue, name: str, target: str) -> Any:
-    """Return the queue's service of this name; import its class, `module:Class`, and make it at first use."""
+    """Return the queue's service of this name; import its class, `module:Class`, and make it at first use.
+
+    A class whose `NEEDS` names an act belongs to the process: an actor's view has it for those who may do that. Raise
+    PermissionDenied.
+    """
     if name not in vars(queue):
         kind: Any = load(target)
+        if (act := getattr(kind, "NEEDS", None)) is not None:
+            queue.context.audit.require_now(act)
         make = getattr(kind, "for_queue", None)
         vars(queue)[name] = kind(queue.context) if make is None else make(queue)
     return vars(queue)[name]

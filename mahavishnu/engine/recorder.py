@@ -13,8 +13,9 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Failure, fast_constructor
+from mahavishnu.model.permissions import Scope
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
-from mahavishnu.model.work import note_other_failure, same_work, with_types_of
+from mahavishnu.model.work import as_sole_work, note_other_failure, same_work, with_types_of
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.retained import find_place, keep_former
@@ -73,7 +74,8 @@ class _MergeLock:
 class LetterRecorder:
     """Stores new letters, as far as the capacity allows, and failures of letters that exist already.
 
-    `letters` are all of them, also tombstones.
+    `letters` are all of them, also tombstones. Those outside of the `scope` of who acts take in nothing, and keep
+    their task ids.
     """
 
     letters: Collection[DeadLetter]
@@ -82,6 +84,7 @@ class LetterRecorder:
     clock: Clock
     lease_watch: LeaseWatch
     backoffs: Callable[[], BackoffRegistry] = lambda: backoff.DEFAULT
+    scope: Scope | None = None
     _merge_locks: dict[str, _MergeLock] = field(default_factory=dict)
 
     async def record(self, fresh: DeadLetter, failure: Failure) -> CaptureResult:
@@ -144,6 +147,8 @@ class LetterRecorder:
         """
         for _ in range(_TRIES):  # a loop of its own: the key is looked for in each turn, and history is written first
             place, theirs = await find_place(self.letters, ours, is_new=failure is not None)
+            if self._is_hidden(theirs):
+                place, theirs = as_sole_work(ours), None
             if failure is not None and theirs is not None and theirs.is_open and not theirs.knows(ours.entry_id):
                 if (merged := await self._merge_into_open(place, failure)) is not None:
                     return Admission(theirs, merged.letter)
@@ -174,6 +179,10 @@ class LetterRecorder:
             f"letter {ours.key!r} was changed by others {_TRIES} times in a row while it was taken in"
         )
 
+    def _is_hidden(self, letter: DeadLetter | None) -> bool:
+        """Return whether who acts may not see the letter that has the place of theirs."""
+        return self.scope is not None and letter is not None and not self.scope.covers_record(letter)
+
     async def _merge(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
         """Count the failure on the open letter of the same work, under whichever id; None if there is none."""
         if (merged := await self._merge_into_open(fresh, failure)) is not None:
@@ -188,7 +197,7 @@ class LetterRecorder:
         """
 
         def merge(current: DeadLetter | None) -> DeadLetter | None:
-            if current is None or not current.is_open or current.knows(fresh.entry_id):
+            if current is None or not current.is_open or current.knows(fresh.entry_id) or self._is_hidden(current):
                 return None
             if not same_work(current, fresh.payload, fresh.payload_types, fresh.typed):
                 return None

@@ -95,6 +95,7 @@ class DomainEvents:
 
     async def send(self, event: DomainEvent) -> Publication:
         """Publish an event that was made before."""
+        await self._context.require("events.write", "events", event.namespace)
         told = event.delivery_mode is not DeliveryMode.DURABLE and self._tell(event)
         if event.delivery_mode is DeliveryMode.FAST:
             return Publication(event, told)
@@ -102,7 +103,7 @@ class DomainEvents:
 
     async def _store(self, event: DomainEvent) -> Publication:
         try:
-            stored = await self.log_of(event.namespace).append(event)
+            stored = await self._log_of(event.namespace).append(event)
         except Exception as problem:  # whatever the store raises: the work that the event tells of is done
             self._note_dropped(event, problem)
             return Publication(event, problem=str(problem) or type(problem).__name__)
@@ -121,6 +122,10 @@ class DomainEvents:
 
     def log_of(self, namespace: str) -> EventLog:
         """Return the stored events of a namespace."""
+        self._context.audit.require_now("work")
+        return self._log_of(namespace)
+
+    def _log_of(self, namespace: str) -> EventLog:
         if namespace not in self._logs:
             self._logs[namespace] = EventLog(self._context.in_namespace(namespace))
         return self._logs[namespace]
@@ -129,6 +134,10 @@ class DomainEvents:
     def log(self) -> EventLog:
         """The stored events of this namespace."""
         return self.log_of(self._context.namespace)
+
+    @property
+    def _log(self) -> EventLog:
+        return self._log_of(self._context.namespace)
 
     async def finish(self) -> None:
         """Return when earlier events are stored, or have failed."""
@@ -145,6 +154,7 @@ class DomainEvents:
         slow, events are dropped, counted and logged. Returns a function that ends it. Raises InvalidInput for a
         listener that cannot be called.
         """
+        self._context.audit.require_now("work")
         if not callable(listener):
             raise InvalidInput(f"a listener is a function of an event, not {listener!r:.80}")
         wanted = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
@@ -175,6 +185,7 @@ class DomainEvents:
 
         `step` and `workflow` may have `*` in them. Call it in every process that runs them. Raises InvalidInput.
         """
+        self._context.audit.require_now("work")
         for pattern, what in ((step, "step"), (workflow, "workflow")):
             if not isinstance(pattern, str):
                 raise InvalidInput(f"{what} is a name, which may have * in it, not {pattern!r:.80}")
@@ -211,9 +222,9 @@ class DomainEvents:
         await self._context.require("events.read", "events")
         await self._context.open()
         if after is None and consumer is not None:
-            position = await self.log.position(require_consumer(consumer))
+            position = await self._log.position(require_consumer(consumer))
             after = 0 if position is None else position.number
-        page = await self.log.read(after or 0, limit)
+        page = await self._log.read(after or 0, limit)
         wanted = (names,) if isinstance(names, str) else tuple(names)
         return replace(page, events=tuple(each for each in page.events if matches(each.name, wanted)))
 
@@ -221,19 +232,22 @@ class DomainEvents:
         """Acknowledge all events up to this number for a consumer. Raises InvalidInput for an unknown number."""
         await self._context.require("events.write", f"consumer:{consumer}")
         await self._context.open()
-        return await self.log.acknowledge(consumer, number)
+        return await self._log.acknowledge(consumer, number)
 
     async def consumers(self) -> Sequence[EventPosition]:
         """Return the consumers that have acknowledged events, and up to which number."""
-        return await self.log.consumers()
+        await self._context.require("events.read", "events")
+        return await self._log.consumers()
 
     async def forget(self, consumer: str) -> bool:
         """Forget a consumer that is gone, so that nothing is kept for it. False if it was not known."""
-        return await self.log.forget(consumer)
+        await self._context.require("events.write", f"consumer:{consumer}")
+        return await self._log.forget(consumer)
 
     async def remove_old(self) -> int:
         """Remove stored events that the settings no longer keep; a worker does it. Returns how many."""
-        return await self.log.remove_old()
+        await self._context.require("work")
+        return await self._log.remove_old()
 
     # --- what a worker does
 
@@ -252,10 +266,12 @@ class DomainEvents:
 
         Workers do it if the settings say so (`events.durable_outbox`).
         """
+        await self._context.require("work")
         return await self.outbox.publish_missed()
 
     async def deliver(self) -> int:
         """Deliver new events to the webhook and to plugins; a worker does it. Returns how many."""
+        await self._context.require("work")
         return await self.delivery.deliver()
 
 

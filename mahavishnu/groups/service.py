@@ -263,6 +263,7 @@ class Groups:
 
         A running processor does so every minute.
         """
+        await self._context.require("work")
         await self._context.open()
         records, missing = await self._records.find_all()
         if not records or missing:

@@ -28,6 +28,8 @@ class Replies:
     effect, and a person has to look before it is done again.
     """
 
+    NEEDS = "work"
+
     @classmethod
     def for_queue(cls, queue: LetterQueue) -> Replies:
         """Return the replies in the queue's store; they are kept as long as its retention says."""

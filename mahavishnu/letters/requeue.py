@@ -107,6 +107,7 @@ class Requeues:
 
     async def requeue_exhausted(self) -> int:
         """Send back what the rule of `auto_requeue` means now, as the processor does by itself. Return how many."""
+        await self._context.require("work")
         await self._context.open()
         rules, sent = self._context.rules(RequeueRules), 0
         for query in rules.queries(self._clock.now()):

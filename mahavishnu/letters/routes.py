@@ -333,12 +333,12 @@ async def retry(
     dlq: Queue, actor: Operator, where: ScopeQuery, task_id: str, body: ActionRequest | None = None, force: bool = False
 ) -> Response:
     """Run the letter here and now, without using up its automatic retries. The server needs the app for that."""
-    from mahavishnu.workers.processing import Processing  # what lists letters does not wait for it
+    from mahavishnu.workers.processing import processing_of  # what lists letters does not wait for it
 
     await _get_letter(dlq, task_id, where)
     ran = await dlq.retry_task(decode_id(task_id), force=force, **_act(actor, body, where))
     if "status" not in ran:
-        return problem(409, "not-run", NO_APP if dlq.service(Processing).callback is None else str(ran["error"]))
+        return problem(409, "not-run", NO_APP if processing_of(dlq).callback is None else str(ran["error"]))
     return json_response(to_json({"error": None, **ran}))
 
 

@@ -171,6 +171,8 @@ class LetterOperations:
 
         async def check(current: DeadLetter, after: DeadLetter) -> None:
             nonlocal kept
+            if after.adapter != current.adapter:
+                await self._context.require("edit", f"letter:{key}", namespace, makes=after)
             await self._require_acceptable(after, edit)
             for problem in await keep_revisions(self._context.revisions, [current]):
                 if problem is not None:

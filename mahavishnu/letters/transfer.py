@@ -179,6 +179,9 @@ class Transfer:
                     for place, document in enumerate(documents[start : start + _AT_ONCE], start):
                         try:
                             name, letter = self._parse(document, by, namespace, latest)
+                            await self._context.require(
+                                "import", f"letter:{letter.key}", letter.namespace, makes=letter
+                            )
                             parsed.append(_Parsed(name, label(name, place), letter))
                         except Exception:
                             name = name_of(document, place)

@@ -47,7 +47,7 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),
-    **dict.fromkeys(("view.save", "view.delete"), Permission.EDIT),
+    **dict.fromkeys(("view.save", "view.delete", "alert.test"), Permission.EDIT),
     **dict.fromkeys(("reveal", "read", "export", "events.read", "archive.read_task"), Permission.VIEW_PAYLOAD),
     **dict.fromkeys(("delete", "clear", "queue.delete", "queue.item.delete"), Permission.DELETE),
     **dict.fromkeys(("archive.detach", "archive.attach", "archive.drop", "work", "encrypt"), Permission.CONFIGURE),
@@ -56,7 +56,8 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
     {"import", "clear", "archive.export", "detect stale tasks", "archive.run", "archive.detach", "archive.attach"}
-    | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "archive.read_task", "group.release"}
+    | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "events.write", "archive.read_task"}
+    | {"group.release", "alert.test"}
 )
 # Items have no adapter, so who has some adapters in their scope sees none, and does nothing with their queues.
 _WHOLE_QUEUE = frozenset({"queue.produce", "queue.update", "queue.delete"})
@@ -163,14 +164,19 @@ class Principal:
             return namespace
         return min(self.scope.namespaces or (), default=DEFAULT_NAMESPACE)
 
-    def why_not(self, act: str, namespace: str | None = None) -> str | None:
-        """Return why they may not do something in a namespace, as the audit calls it; None if they may."""
+    def why_not(self, act: str, namespace: str | None = None, makes: Any = None) -> str | None:
+        """Return why they may not do an act, as the audit calls it, in a namespace; None if they may.
+
+        The record that the act `makes`, such as a letter, has to be inside of the scope, too.
+        """
         needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
         if missing := (needed | {Permission.VIEW}) - self.permissions:
             has = ", ".join(sorted(self.permissions)) or "none"
             return f"needs the permission {', '.join(sorted(missing))}, and {self.name} has {has}"
         if namespace is not None and not self.scope.covers_namespace(namespace):
             return f"is about namespace {namespace!r}, which is outside of the scope of {self.name}"
+        if makes is not None and not self.scope.covers_record(makes):
+            return f"makes a letter outside of the scope of {self.name}"
         if act in _WHOLE_STORE and not self.scope.is_everything:
             return f"is about the whole store, and {self.name} sees a part of it"
         if act in _WHOLE_NAMESPACE and not (self.scope.queues is self.scope.adapters is None):

@@ -19,7 +19,7 @@ from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.task import OPEN, TaskRecord, TaskState
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-_TASK_FIELDS = frozenset({"namespace"})
+_TASK_FIELDS = frozenset({"namespace", "queue"})
 MOST_NAMED = 10  # tasks that a state names
 _MINUTE = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +81,9 @@ class Dashboard:
         places = Partitions(require_home(context), context.clock)
         partitions = await places.every()
         there = [each for each in partitions if each.state is PartitionState.ATTACHED]
-        with_tasks = [each for each in there if each.has_tasks]
+        # A copy of a task does not name its adapter.
+        all_adapters = context.scope is None or context.scope.adapters is None
+        with_tasks = [each for each in there if each.has_tasks and all_adapters]
         own = context.namespace
         tallies = await asyncio.gather(
             *(

@@ -63,11 +63,12 @@ class Telemetry:
         Without `registry` it is the one that prometheus_client uses where none is named. Raises ImportError without
         prometheus_client (`pip install 'mahavishnu-dlq[telemetry]'`), ValueError where the names are there already.
         """
+        self._context.audit.require_now("work")
         from prometheus_client import REGISTRY
 
         from mahavishnu.monitoring.exposition import ProcessCollector
 
-        return ProcessCollector(self.count_here).register(REGISTRY if registry is None else registry)
+        return ProcessCollector(self._count_here).register(REGISTRY if registry is None else registry)
 
     def report_to(self, manager: Any) -> None:
         """Report events and metrics to an observability manager, as far as it has the methods. Its errors are logged.
@@ -76,6 +77,7 @@ class Telemetry:
         counter and each value of a histogram, as `(name, value, labels)`: both in a thread of their own. Around each
         attempt the context manager is entered that `start_span(name, attributes)` returns.
         """
+        self._context.audit.require_now("work")
         self._context.events.listen(reporting_to(manager))
         if hasattr(manager, "start_span"):
             self._context.tracing = ManagerTracing(manager, self._context.tracing)
@@ -107,16 +109,24 @@ class Telemetry:
         return [
             _family("mahavishnu_dlq_store_up", int(up)),
             _family("mahavishnu_dlq_max_entries", self._dlq.max_size),
-            *(await self.collect_process() if self._context.scope is None else ()),  # which is about all letters
+            *(await self._of_process() if self._context.scope is None else ()),  # which is about all letters
             *stored,
         ]
 
     async def collect_process(self) -> Sequence[MetricFamily]:
         """Return the numbers of this process, and how it sees the store."""
-        return [*self.count_here(), *self._health(await self._dlq.health())]
+        await self._context.require("work")
+        return await self._of_process()
+
+    async def _of_process(self) -> Sequence[MetricFamily]:
+        return [*self._count_here(), *self._health(await self._dlq.health())]
 
     def count_here(self) -> Sequence[MetricFamily]:
         """Return the numbers of this process. It reads no store, so any thread may call it."""
+        self._context.audit.require_now("work")
+        return self._count_here()
+
+    def _count_here(self) -> Sequence[MetricFamily]:
         counts, by_name = self._context.counts, {each.definition.name: each for each in self._context.meters.families()}
         for key, name in BY_COUNT.items():
             by_name[name] = _family(name, counts[key])

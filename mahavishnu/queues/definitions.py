@@ -205,11 +205,15 @@ class QueueDefinitions:
         Raise InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
         """
         async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
+            context = self._context
+            every = self if context.scope is None else QueueDefinitions(context.whole, self._home)
             while True:  # a loop of its own: it removes, and looks again at who names this queue
                 current = await self.get(name)
-                referrers = await self._referrers(current)
+                referrers = await every._referrers(current)
                 if not force:
-                    rules.refuse_deletion(current, referrers)
+                    rules.refuse_deletion(current, list(filter(self.is_seen, referrers)))
+                if not all(map(self.is_seen, referrers)):
+                    raise InvalidOption(f"queue '{name}' is the dead queue of a queue outside of your scope")
                 for each in referrers:
                     await self._detach(each, name)
                 if not referrers and (await self._records.remove([current]))[0] is True:

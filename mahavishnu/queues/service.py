@@ -236,6 +236,7 @@ class NamedQueues:
         During an outage this covers the items that are kept locally, in the queues that this process knows. A queue
         that fails does not stop the others.
         """
+        await self._context.require("work")
         done = {"recovered": 0, "expired": 0, "moved": 0}
         known = [each.name for each in await self._definitions.list_known()]
         for name in known:

@@ -94,8 +94,11 @@ class QueueMoves:
 
         Looking for it would not be enough: a mover may still be writing when a person wants the item back.
         """
+        target = str(letter.bound_for)
+        if not self.definitions.is_seen(target):  # whether it is there already cannot be told to who acts
+            raise IllegalMove(letter.entry_id, "change", "on its way", "to a queue outside of your scope", what="item")
         try:
-            definition = await self.definitions.require(str(letter.bound_for))
+            definition = await self.definitions.require(target)
         except NoSuchQueue:
             key = items.moved_key(letter, self.letters.namespace)
             return (await self.letters.records.get([key]))[0] is not None

@@ -39,7 +39,7 @@ from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.values.typed_json import find_lost
 from mahavishnu.workers.attempt import apply_outcome
 from mahavishnu.workers.background import RemoteWorkers
-from mahavishnu.workers.processing import Processing
+from mahavishnu.workers.processing import processing_of
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import run_by
 
@@ -72,7 +72,7 @@ class Claims:
     def for_queue(cls, queue: LetterQueue) -> Claims:
         """Return the claims of a queue; a retry that comes free wakes its own processor."""
         at_home = queue.context.is_at_home
-        return cls(queue.context, queue.service(Processing).wake if at_home else lambda due: None)
+        return cls(queue.context, processing_of(queue).wake if at_home else lambda due: None)
 
     def __init__(self, context: QueueContext, wake: Callable[[datetime], object]) -> None:
         """Call `wake` with the date of a retry that another worker may run."""

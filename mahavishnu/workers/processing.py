@@ -41,8 +41,15 @@ _BRINGS_WORK = frozenset(
 )
 
 
+def processing_of(queue: LetterQueue) -> Processing:
+    """Return the processor of a queue for services that ask themselves what an actor may do. Raise InvalidInput."""
+    return queue.service(Processing) if queue.home is None else Processing.for_queue(queue)
+
+
 class Processing:
     """Runs letters: in the background, one cycle at once, or a single one."""
+
+    NEEDS = "work"
 
     @classmethod
     def for_queue(cls, queue: LetterQueue) -> Processing:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mahavishnu.model.errors import NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, has_items
 
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
@@ -64,6 +65,16 @@ class Worker:
     def takes_from(self, namespace: str) -> bool:
         """Return whether it takes letters of this namespace. A remote one may claim those of all."""
         return ALL_NAMESPACES in (self.namespace, namespace) or (self.namespace or DEFAULT_NAMESPACE) == namespace
+
+    def within(self, scope: Scope) -> Worker | None:
+        """Return the worker with the names of this scope only; None if it runs nothing of that."""
+        queues, adapters = (
+            names if seen is None or not names else tuple(name for name in names if name in seen)
+            for names, seen in ((self.queues, scope.queues), (self.adapters, scope.adapters))
+        )
+        if (self.queues and not queues) or (self.adapters and not adapters):
+            return None
+        return replace(self, queues=queues, adapters=adapters)
 
     def may_run(self, letters: WaitingLetters) -> bool:
         """Return whether it may take such letters. One that does not say what it can run may."""

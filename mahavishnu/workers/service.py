@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -139,6 +139,9 @@ class Workers:
             for each in reports
             if each.live is not False or each.held or (each.worker is not None and each.worker.comes_again(now, skew))
         ]
+        if (scope := self._context.scope) is not None:
+            parts = [replace(each, worker=each.worker and each.worker.within(scope)) for each in shown]
+            shown = [each for each in parts if each.worker is not None or each.held]
         found = WorkerList(sorted(shown, key=lambda each: (each.live is False, each.live is None)))
         found.degraded = page.degraded or counts.degraded or running.degraded
         return found
