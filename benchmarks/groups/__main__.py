@@ -1,0 +1,16 @@
+"""Print pairwise precision and recall of the groups of labelled errors: `python -m benchmarks.groups [tune|test]`."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.groups import SPLITS, labelled_errors, score
+
+for split in sys.argv[1:] or SPLITS:
+    errors = labelled_errors(split)
+    found = score(errors)
+    libraries = len({each.library for each in errors})
+    print(
+        f"{split}: {len(errors)} errors of {libraries} libraries, {len({(e.library, e.label) for e in errors})} causes: "
+        f"precision {found.precision:.3f}, recall {found.recall:.3f}"
+    )
