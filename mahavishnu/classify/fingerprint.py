@@ -19,7 +19,7 @@ from mahavishnu.classify.exceptions import failure_of
 from mahavishnu.classify.tracebacks import ParsedError, parse_errors, parse_traceback
 from mahavishnu.model.letter_parts import Failure
 
-VERSION = "v1"  # goes up whenever the same failure would get another fingerprint
+VERSION = "v2"  # goes up whenever the same failure would get another fingerprint
 LONGEST_MESSAGE = 2000
 _MOST_ERRORS, _MOST_FRAMES = 16, 24
 _SHORT = 4000
@@ -34,44 +34,109 @@ _TIME = re.compile(
     r"|\b\d\d?/\d\d?/\d{4}\b|\b\d\d?:\d\d:\d\d(?:[.,]\d+)?\b"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? \d\d? [A-Z][a-z]{2} \d{4}\b"
 )
-_UUID = re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", re.I)
-_HEX = re.compile(r"\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b", re.I)
 _ADDRESS = re.compile(
     r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b|(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:])", re.I
 )
-_QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"[^\"\n]{1,300}\"|`[^`\n]{1,300}`")
 _PATH = re.compile(r"(?<![\w/:<])(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[\w.@%+~-]+(?:[\\/][\w.@%+~-]+)*[\\/]?")
-# Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
-_CODE = re.compile(
-    r"(?i:\b(?:errno|winerror|error code|exit code|exit status|http(?:/\d(?:\.\d)?)?|status(?: ?code)?|code|sqlstate|"
-    r"error|signal)[\s:=\[(]{1,3})"
-    r"(-?\d{1,5})\b(?![.\d])|\b([45]\d\d)(?= (?:[A-Z][a-z]+|[a-z]+ error)\b)"
+
+# Advice of libraries: where more is to be read, what may have been meant, the statement that failed.
+_ADVICE_SIGNS = ("://", "HINT", "LINE ", "CONTEXT:", " you mean", "headers: ")
+_ADVICE = re.compile(
+    r"\(?\b(?:see|visit|check|learn more|read more|more (?:info|information|details)|for (?:more|further|help|details)|"
+    r"please (?:see|visit|refer)|refer to|background on this)\b[^\n]{0,120}?https?://[^\s)]+\)?"
+    r"|\(?\b(?:did|perhaps) you mean(?:t|ing)?\b[^\n?]{0,200}\??\)?"
+    r"|^(?:HINT|CONTEXT): [^\n]*|^LINE \d+: [^\n]*(?:\n *\^)?|^HTTP response headers: [^\n]*",
+    re.I | re.M,
 )
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?", re.I)
-_BLANKS = re.compile(r"\s+")
+_STATEMENTS = ("\n[SQL: ", "\n[parameters: ")
+
+_QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"(?:[^\"\n\\]|\\.){1,300}\"|`[^`\n]{1,300}`")
+_NAME = re.compile(r"-{0,2}[\w$]+(?:[.:/-][\w$]+)*(?:\(\))?\Z")
+_KEY = re.compile(r"[a-z_][A-Za-z_.]*\Z")
+_SAYS = re.compile(r"[^\W\d_][^\s]*(?: [^\s]+){3,}\Z|[A-Z][^\s]*(?: [^\s]+)+[.!]\Z")
+_STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
+_NOUN_BEFORE = re.compile(
+    r"(?:\b(?:column|field|attribute|relation|table|key|keyword|argument|parameter|param|option|property|constraint|"
+    r"index|function|method|module|package|type|named|class|variable|setting|filter|tag|template|schema|collection|"
+    r"topic|queue|exchange|bucket|resource|references|codec|operator|header|dialect|model|view|cannot import name|"
+    r"required|missing|unexpected|unknown|undefined|invalid value for|reverse for)s?"
+    r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind|param)[\"'\\]{0,2})"
+    r"[\s:=(\[]{1,3}\Z",
+    re.I,
+)
+_NOUN_AFTER = re.compile(
+    r" (?:is (?:a |an )?(?:required|missing|undefined|unknown|not defined|not a valid field|not found)|was unexpected|"
+    r"object\b|(?:field|column|attribute|parameter|argument|property|option|table|codec)s?\b|has no attribute)|\s?:\s"
+)
+_ARGUMENT = re.compile(r"[A-Za-z]?\(-?\d{1,5}, \Z")  # a code, and what it means
+_CODE_DEFECTS = frozenset(
+    {"TypeError", "AttributeError", "NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError"}
+)
+_ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
+
+# Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
+_STATUSES = frozenset(
+    "400 401 402 403 404 405 406 407 408 409 410 411 412 413 414 415 416 417 418 421 422 423 424 425 426 428 429 431 "
+    "451 500 501 502 503 504 505 506 507 508 510 511 520 521 522 523 524 525 526 527 529".split()
+)
+_BEFORE_CODE = re.compile(
+    r"(?:\b(?:errno|winerror|error code|exit ?code|exit status|http(?:/\d(?:\.\d)?)?|status(?:[_ ]?code)?|code|rc|"
+    r"sqlstate|error|signal|received|exited with|[A-Za-z]*(?:Error|Exception))[\"']?[\s:=\[(]{1,3})\Z",
+    re.I,
+)
+_BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? )\Z", re.I)
+_AFTER_STATUS = re.compile(r" (?:[A-Z][a-z]+|[a-z]+ error)\b")
+_CODE = re.compile(
+    r"(?:ORA|PLS|TNS|DP[IY]|AADSTS|PGRST|SQL|SQLSTATE|ERR|ERROR|HTTP|CVE)[-_]?\d{2,7}\Z|[EWF]\d{3,6}\Z"
+    r"|(?i:utf|latin|iso|cp|sha|tls|ssl)[-_]?\d{1,4}(?:-\d{1,2})?\Z"
+)
+_WORD = re.compile(r"[A-Za-z]+\d{1,2}(?:[A-Z]?[a-z]{2,})+\Z")  # OAuth2Error, Base64Decoder
+_COUNTED = re.compile(r"([A-Za-z]*[a-z])\d+\Z")  # row17, int64
+_SNAKE = re.compile(r"([a-z]{2,}(?:_[a-z]{2,})+_?)\d{1,2}\Z")  # address_line_2
+_MEASURE = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?([a-z\u00b5]?[a-z]?i?[bsmhdx]|[KMGT]i?B?)\Z")
+_TOKEN = re.compile(r"(?<!\w)[-+]?(?=[A-Za-z_.-]{0,40}\d)\w+(?:[-.]\w+|,\d{3}\b|(?<=e)\+\d+)*")
+_NUMBERS = re.compile(r"<n>(?:[.,:]? ?<n>)+")
+_VALUES = re.compile(r"<value>(?:, <value>)+")
+_PLURAL = re.compile(r"(<n> (?:more |other |new )?)([a-z]{3,}?)(s|\(s\))?\b(?: (?:is|are|was|were|has|have)\b)?")
+_PLACEHOLDER = re.compile(r"<(?:value|mail|time|address|path)>")
 
 
-def normalize(message: str) -> str:
-    """The message without what differs from run to run.
+def normalize(message: str, type_name: str | None = None) -> str:
+    """Return the message of an error of this type without what differs from run to run.
 
     >>> normalize("GET https://api.example.com/users/42?key=x failed after 3.5s for 'ann' (req 7f3a9b2c1d)")
-    'GET https://api.example.com/users/<n> failed after <n>s for <value> (req <hex>)'
+    'GET https://api.example.com/users/<n> failed after <n>s for <value> (req <n>)'
     >>> normalize("HTTP 503 from 10.0.0.7:8080")
     'HTTP 503 from <address>'
+    >>> normalize("no stock for order DE-1001, column 'sku'")
+    "no stock for order <n>, column 'sku'"
     """
     text = message[:LONGEST_MESSAGE]
-    text = _URL.sub(_plain_url, text)
-    for pattern, name in (
-        (_MAIL, "<mail>"),
-        (_TIME, "<time>"),
-        (_UUID, "<uuid>"),
-        (_ADDRESS, "<address>"),
-        (_HEX, "<hex>"),
-        (_QUOTED, "<value>"),
-        (_PATH, "<path>"),
-    ):
-        text = pattern.sub(name, text)
-    return _BLANKS.sub(" ", _without_numbers(text)).strip()
+    for sign in _STATEMENTS:
+        text = text.partition(sign)[0]
+    if any([sign in text for sign in _ADVICE_SIGNS]):
+        text = _ADVICE.sub("", text)
+    if "://" in text:
+        text = _URL.sub(_plain_url, text)
+    if "(" in text:
+        text = _ROW.sub("<value>", text)
+    if "'" in text or '"' in text or "`" in text:
+        keeps = _NAME if (name := (type_name or "").rpartition(".")[2]) in _CODE_DEFECTS else None
+        text = _without_values(text, _KEY if name == "KeyError" else keeps)
+    if "@" in text:
+        text = _MAIL.sub("<mail>", text)
+    if _DIGIT.search(text) is not None:
+        text = _TIME.sub("<time>", text)
+        text = _ADDRESS.sub("<address>", text)
+        text = _PATH.sub("<path>", text)
+        text = _TOKEN.sub(_plain_token, text)
+        text = _PLURAL.sub(_singular, _NUMBERS.sub("<n>", text))
+    else:
+        text = _PATH.sub("<path>", text)
+    return " ".join(_VALUES.sub("<value>", text).split())
+
+
+_DIGIT = re.compile(r"\d|::")
 
 
 def _plain_url(url: re.Match[str]) -> str:
@@ -83,14 +148,67 @@ def _plain_url(url: re.Match[str]) -> str:
     return f"{scheme}{host}{'/'.join(parts)}"
 
 
-def _without_numbers(text: str) -> str:
-    kept = {match.span(group) for match in _CODE.finditer(text) for group in (1, 2) if match.group(group)}
+def _without_values(text: str, keeps: re.Pattern[str] | None) -> str:
+    """Replace quoted values; names of what the code has stay, and so does what is said in quotes."""
 
-    def replace(number: re.Match[str]) -> str:
-        start, end = number.span()
-        return number.group() if any(begin <= start and end <= stop for begin, stop in kept) else "<n>"
+    def replace(quoted: re.Match[str]) -> str:
+        start, end = quoted.span()
+        inner = quoted.group()[1:-1]
+        if _ARGUMENT.search(text, max(0, start - 24), start) is not None and not _DIGIT.search(inner):
+            return f'"{_without_values(inner, keeps)}"'
+        if _NAME.match(inner) is not None:
+            named = text[start] == "`" or (keeps is not None and keeps.match(inner) is not None)
+            if named or _NOUN_BEFORE.search(text, max(0, start - 30), start) or _NOUN_AFTER.match(text, end):
+                return f"'{inner}'"
+        elif _STATUS_LINE.match(inner) is not None or "://" in inner:
+            return inner
+        elif _SAYS.match(inner) is not None:
+            return f'"{_without_values(inner, keeps)}"'
+        return "<value>"
 
-    return _NUMBER.sub(replace, text)
+    return _QUOTED.sub(replace, text)
+
+
+def _plain_token(token: re.Match[str]) -> str:
+    """Return a word with digits as it stands in a normalized message: a code as it is, an id as `<n>`."""
+    word, text, (start, end) = token.group(), token.string, token.span()
+    number = word.lstrip("+-")
+    if number.isdigit():
+        return word if len(number) <= 5 and _is_code(number, text, start, end) else "<n>"
+    if _CODE.match(word) is not None or _WORD.match(word) is not None:
+        return word
+    if (measure := _MEASURE.match(number)) is not None:
+        return f"<n>{measure[1]}"
+    if "." in word and "-" not in word and not number[0].isdigit():
+        return ".".join([_plain_word(part) for part in word.split(".")])
+    return _plain_word(word)
+
+
+def _plain_word(word: str) -> str:
+    if _DIGIT.search(word) is None:
+        return word
+    named = _COUNTED.match(word) or _SNAKE.match(word)
+    return f"{named[1]}<n>" if named is not None else "<n>"
+
+
+def _is_code(number: str, text: str, start: int, end: int) -> bool:
+    """Return True for a number that says what went wrong."""
+    if _BEFORE_CODE.search(text, max(0, start - 24), start) is not None:
+        return text[end : end + 1] != "." or not text[end + 1 : end + 2].isdigit()
+    if text[0] == "(" and start == 1 and text[end : end + 1] == ",":  # the number and the message of a database
+        return True
+    if number not in _STATUSES:
+        return False
+    return _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None or _AFTER_STATUS.match(text, end) is not None
+
+
+def _singular(counted: re.Match[str]) -> str:
+    count, noun, ending = counted.groups()
+    if ending == "s" and noun.endswith("ie"):
+        noun = f"{noun[:-2]}y"
+    elif ending == "s" and noun.endswith(("i", "s", "u")):
+        noun = f"{noun}s"
+    return f"{count}{noun}"
 
 
 def title(error: BaseException | str) -> str:
@@ -101,7 +219,7 @@ def title(error: BaseException | str) -> str:
     """
     failure = _failure(error)
     outermost = _parse(failure.type, failure.message, failure.traceback or "")[0]
-    message = normalize(outermost.message)
+    message = normalize(outermost.message, outermost.name)
     whole = f"{outermost.name}: {message}" if outermost.name and message else outermost.name or message
     return whole if len(whole) <= 200 else f"{whole[:199]}…"
 
@@ -119,11 +237,12 @@ def fingerprint_of(failure: Failure) -> str:
     """The fingerprint of a recorded failure."""
     name, message, trace = failure.type, failure.message, failure.traceback or ""
     compute = _compute_short if len(message) + len(trace) <= _SHORT else _compute
-    return compute(name, message, trace)
+    return compute(name, message, trace, failure.category)
 
 
-def _compute(name: str | None, message: str, trace: str) -> str:
-    return _hash(sorted({_signature(error) for error in _parse(name, message, trace)[:_MOST_ERRORS]}))
+def _compute(name: str | None, message: str, trace: str, category: str | None) -> str:
+    signatures = sorted({_signature(error) for error in _parse(name, message, trace)[:_MOST_ERRORS]})
+    return _hash([category or "", *signatures])  # one group has one category
 
 
 _compute_short = lru_cache(1024)(_compute)  # the same errors come again and again, above all when much fails
@@ -141,7 +260,8 @@ def _hash(parts: Iterable[str]) -> str:
 
 def _signature(error: ParsedError) -> str:
     frames = dict.fromkeys(name for file, function in error.frames if (name := _frame_name(file, function)))
-    message = _normalize_short(error.message) if len(error.message) <= 500 else normalize(error.message)
+    shorten = _normalize_short if len(error.message) <= 500 else normalize
+    message = _PLACEHOLDER.sub("<n>", shorten(error.message, error.name))
     return "\0".join([error.name or "", message, *list(frames)[-_MOST_FRAMES:]])
 
 
