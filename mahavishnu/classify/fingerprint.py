@@ -40,12 +40,12 @@ _ADDRESS = re.compile(
 _PATH = re.compile(r"(?<![\w/:<])(?:[A-Za-z]:[\\/]|\\\\|\.{0,2}/|~/)[\w.@%+~-]+(?:[\\/][\w.@%+~-]+)*[\\/]?")
 
 # Advice of libraries: where more is to be read, what may have been meant, the statement that failed.
-_ADVICE_SIGNS = ("://", "HINT", "LINE ", "CONTEXT:", " you mean", "headers: ")
+_ADVICE_SIGNS = ("://", "HINT", "CONTEXT:", " you mean", "headers: ", "^")
 _ADVICE = re.compile(
     r"\(?\b(?:see|visit|check|learn more|read more|more (?:info|information|details)|for (?:more|further|help|details)|"
     r"please (?:see|visit|refer)|refer to|background on this)\b[^\n]{0,120}?https?://[^\s)]+\)?"
     r"|\(?\b(?:did|perhaps) you mean(?:t|ing)?\b[^\n?]{0,200}\??\)?"
-    r"|^(?:HINT|CONTEXT): [^\n]*|^LINE \d+: [^\n]*(?:\n *\^)?|^HTTP response headers: [^\n]*",
+    r"|^(?:HINT|CONTEXT): [^\n]*|^[^\n]*\n[ \t]*\^[\^~ ]*$|^HTTP response headers: [^\n]*",
     re.I | re.M,
 )
 _STATEMENTS = ("\n[SQL: ", "\n[parameters: ")
@@ -59,7 +59,7 @@ _NOUN_BEFORE = re.compile(
     r"(?:\b(?:column|field|attribute|relation|table|key|keyword|argument|parameter|param|option|property|constraint|"
     r"index|function|method|module|package|type|named|class|variable|setting|filter|tag|template|schema|collection|"
     r"topic|queue|exchange|bucket|resource|references|codec|operator|header|dialect|model|view|cannot import name|"
-    r"required|missing|unexpected|unknown|undefined|invalid value for|reverse for)s?"
+    r"required|missing|unexpected|unknown|undefined|in input|invalid value for|reverse for)s?"
     r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind|param)[\"'\\]{0,2})"
     r"[\s:=(\[]{1,3}\Z",
     re.I,
@@ -98,7 +98,7 @@ _TOKEN = re.compile(r"(?<!\w)[-+]?(?=[A-Za-z_.-]{0,40}\d)\w+(?:[-.]\w+|,\d{3}\b|
 _NUMBERS = re.compile(r"<n>(?:[.,:]? ?<n>)+")
 _VALUES = re.compile(r"<value>(?:, <value>)+")
 _PLURAL = re.compile(r"(<n> (?:more |other |new )?)([a-z]{3,}?)(s|\(s\))?\b(?: (?:is|are|was|were|has|have)\b)?")
-_PLACEHOLDER = re.compile(r"<(?:value|mail|time|address|path)>")
+_PLACEHOLDER = re.compile(r"'?<(?:n|value|mail|time|address|path)>'?")
 
 
 def normalize(message: str, type_name: str | None = None) -> str:
@@ -121,8 +121,7 @@ def normalize(message: str, type_name: str | None = None) -> str:
     if "(" in text:
         text = _ROW.sub("<value>", text)
     if "'" in text or '"' in text or "`" in text:
-        keeps = _NAME if (name := (type_name or "").rpartition(".")[2]) in _CODE_DEFECTS else None
-        text = _without_values(text, _KEY if name == "KeyError" else keeps)
+        text = _without_values(text, names=(type_name or "").rpartition(".")[2] in _CODE_DEFECTS)
     if "@" in text:
         text = _MAIL.sub("<mail>", text)
     if _DIGIT.search(text) is not None:
@@ -148,22 +147,26 @@ def _plain_url(url: re.Match[str]) -> str:
     return f"{scheme}{host}{'/'.join(parts)}"
 
 
-def _without_values(text: str, keeps: re.Pattern[str] | None) -> str:
-    """Replace quoted values; names of what the code has stay, and so does what is said in quotes."""
+def _without_values(text: str, names: bool = False) -> str:
+    """Replace quoted values; names of what the code has stay, and so does what is said in quotes.
+
+    With `names`, every name stays.
+    """
 
     def replace(quoted: re.Match[str]) -> str:
         start, end = quoted.span()
         inner = quoted.group()[1:-1]
         if _ARGUMENT.search(text, max(0, start - 24), start) is not None and not _DIGIT.search(inner):
-            return f'"{_without_values(inner, keeps)}"'
+            return f'"{_without_values(inner, names)}"'
         if _NAME.match(inner) is not None:
-            named = text[start] == "`" or (keeps is not None and keeps.match(inner) is not None)
-            if named or _NOUN_BEFORE.search(text, max(0, start - 30), start) or _NOUN_AFTER.match(text, end):
+            if text[start] == "`" or names or (end - start == len(text) and _KEY.match(inner) is not None):
+                return f"'{inner}'"  # a message that is nothing else names what is missing, such as a KeyError
+            if _NOUN_BEFORE.search(text, max(0, start - 30), start) or _NOUN_AFTER.match(text, end):
                 return f"'{inner}'"
         elif _STATUS_LINE.match(inner) is not None or "://" in inner:
             return inner
         elif _SAYS.match(inner) is not None:
-            return f'"{_without_values(inner, keeps)}"'
+            return f'"{_without_values(inner, names)}"'
         return "<value>"
 
     return _QUOTED.sub(replace, text)
@@ -199,7 +202,9 @@ def _is_code(number: str, text: str, start: int, end: int) -> bool:
         return True
     if number not in _STATUSES:
         return False
-    return _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None or _AFTER_STATUS.match(text, end) is not None
+    return (
+        _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None or _AFTER_STATUS.match(text, end) is not None
+    )
 
 
 def _singular(counted: re.Match[str]) -> str:
