@@ -53,12 +53,16 @@ _STATEMENTS = ("\n[SQL: ", "\n[parameters: ")
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"(?:[^\"\n\\]|\\.){1,300}\"|`[^`\n]{1,300}`")
 _NAME = re.compile(r"-{0,2}[\w$]+(?:[.:/-][\w$]+)*(?:\(\))?\Z")
 _KEY = re.compile(r"[a-z_][A-Za-z_.]*\Z")
-_SAYS = re.compile(r"[^\W\d_][^\s]*(?: [^\s]+){3,}\Z|[A-Z][^\s]*(?: [^\s]+)+[.!]\Z")
+_SAYS = re.compile(r"\S+(?: +\S+){3}|[A-Z]\S*(?: \S+)+[.!]\Z")
+# customer_id, customerId, CustomerOrder, UNKNOWN_TOPIC: names, wherever they stand
+_COMPOUND = re.compile(r"[a-z]+(?:_[a-z]+)+\Z|[A-Z]+(?:_[A-Z]+)+\Z|[A-Za-z][a-z]+(?:[A-Z][a-z]+)+\Z")
 _STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
 _NOUN_BEFORE = re.compile(
     r"(?:\b(?:column|field|attribute|relation|table|key|keyword|argument|parameter|param|option|property|constraint|"
     r"index|function|method|module|package|type|named|class|variable|setting|filter|tag|template|schema|collection|"
     r"topic|queue|exchange|bucket|resource|references|codec|operator|header|dialect|model|view|cannot import name|"
+    r"claim|section|sheet|worksheet|scope|permission|privilege|feature|flag|command|action|event|step|stage|state|"
+    r"label|element|member|symbol|alias|operation|enum|endpoint|route|plugin|extension|library|driver|backend|provider|"
     r"required|missing|unexpected|unknown|undefined|in input|invalid value for|reverse for)s?"
     r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind|param)[\"'\\]{0,2})"
     r"[\s:=(\[]{1,3}\Z",
@@ -66,7 +70,8 @@ _NOUN_BEFORE = re.compile(
 )
 _NOUN_AFTER = re.compile(
     r" (?:is (?:a |an )?(?:required|missing|undefined|unknown|not defined|not a valid field|not found)|was unexpected|"
-    r"object\b|(?:field|column|attribute|parameter|argument|property|option|table|codec)s?\b|has no attribute)|\s?:\s"
+    r"object\b|(?:field|column|attribute|parameter|argument|property|option|table|codec|"
+    r"claim|section|header|element|scope|permission|key|index|constraint|relation|topic|queue)s?\b|has no attribute)|\s?:\s"
 )
 _ARGUMENT = re.compile(r"[A-Za-z]?\(-?\d{1,5}, \Z")  # a code, and what it means
 _CODE_DEFECTS = frozenset(
@@ -97,7 +102,8 @@ _MEASURE = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?([a-z\u00b5]?[a-z]?i?[bsmhdx]|
 _TOKEN = re.compile(r"(?<!\w)[-+]?(?=[A-Za-z_.-]{0,40}\d)\w+(?:[-.]\w+|,\d{3}\b|(?<=e)\+\d+)*")
 _NUMBERS = re.compile(r"<n>(?:[.,:]? ?<n>)+")
 _VALUES = re.compile(r"<value>(?:, <value>)+")
-_PLURAL = re.compile(r"(<n> (?:more |other |new )?)([a-z]{3,}?)(s|\(s\))?\b(?: (?:is|are|was|were|has|have)\b)?")
+_PLURAL = re.compile(r"(<n> (?:more |other |new )?)([a-z]{3,}?)(s|\(s\))?\b|\b(?:are|were|have)\b")
+_SINGULAR = {"are": "is", "were": "was", "have": "has"}
 _PLACEHOLDER = re.compile(r"'?<(?:n|value|mail|time|address|path)>'?")
 
 
@@ -129,7 +135,7 @@ def normalize(message: str, type_name: str | None = None) -> str:
         text = _ADDRESS.sub("<address>", text)
         text = _PATH.sub("<path>", text)
         text = _TOKEN.sub(_plain_token, text)
-        text = _PLURAL.sub(_singular, _NUMBERS.sub("<n>", text))
+        text = _NUMBERS.sub("<n>", text)
     else:
         text = _PATH.sub("<path>", text)
     return " ".join(_VALUES.sub("<value>", text).split())
@@ -159,7 +165,12 @@ def _without_values(text: str, names: bool = False) -> str:
         if _ARGUMENT.search(text, max(0, start - 24), start) is not None and not _DIGIT.search(inner):
             return f'"{_without_values(inner, names)}"'
         if _NAME.match(inner) is not None:
-            if text[start] == "`" or names or (end - start == len(text) and _KEY.match(inner) is not None):
+            if (
+                names
+                or text[start] == "`"
+                or _COMPOUND.match(inner) is not None
+                or (end - start == len(text) and _KEY.match(inner) is not None)
+            ):
                 return f"'{inner}'"  # a message that is nothing else names what is missing, such as a KeyError
             if _NOUN_BEFORE.search(text, max(0, start - 30), start) or _NOUN_AFTER.match(text, end):
                 return f"'{inner}'"
@@ -209,6 +220,9 @@ def _is_code(number: str, text: str, start: int, end: int) -> bool:
 
 def _singular(counted: re.Match[str]) -> str:
     count, noun, ending = counted.groups()
+    if count is None:
+        return _SINGULAR[counted.group()]
+    noun = _SINGULAR.get(noun, noun)
     if ending == "s" and noun.endswith("ie"):
         noun = f"{noun[:-2]}y"
     elif ending == "s" and noun.endswith(("i", "s", "u")):
@@ -267,6 +281,8 @@ def _signature(error: ParsedError) -> str:
     frames = dict.fromkeys(name for file, function in error.frames if (name := _frame_name(file, function)))
     shorten = _normalize_short if len(error.message) <= 500 else normalize
     message = _PLACEHOLDER.sub("<n>", shorten(error.message, error.name))
+    if "<n>" in message:
+        message = _PLURAL.sub(_singular, message)
     return "\0".join([error.name or "", message, *list(frames)[-_MOST_FRAMES:]])
 
 
