@@ -57,22 +57,28 @@ _SAYS = re.compile(r"\S+(?: +\S+){3}|[A-Z]\S*(?: \S+)+[.!]\Z")
 # customer_id, customerId, CustomerOrder, UNKNOWN_TOPIC: names, wherever they stand
 _COMPOUND = re.compile(r"[a-z]+(?:_[a-z]+)+\Z|[A-Z]+(?:_[A-Z]+)+\Z|[A-Za-z][a-z]+(?:[A-Z][a-z]+)+\Z")
 _STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
-_NOUN_BEFORE = re.compile(
-    r"(?:\b(?:column|field|attribute|relation|table|key|keyword|argument|parameter|param|option|property|constraint|"
-    r"index|function|method|module|package|type|named|class|variable|setting|filter|tag|template|schema|collection|"
-    r"topic|queue|exchange|bucket|resource|references|codec|operator|header|dialect|model|view|cannot import name|"
-    r"claim|section|sheet|worksheet|scope|permission|privilege|feature|flag|command|action|event|step|stage|state|"
-    r"label|element|member|symbol|alias|operation|enum|endpoint|route|plugin|extension|library|driver|backend|provider|"
-    r"required|missing|unexpected|unknown|undefined|in input|invalid value for|reverse for)s?"
-    r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind|param)[\"'\\]{0,2})"
-    r"[\s:=(\[]{1,3}\Z",
+# Words beside which a quoted name is one of the code, of a schema or of a configuration, and no value.
+_NOUNS = (
+    "action|alias|api|arg|argument|attribute|backend|block|bucket|claim|class|codec|collection|column|command|conn_id|"
+    "constraint|config|configuration|database|dataset|decorator|dependency|dialect|dimension|directive|driver|element|"
+    "encoding|endpoint|enum|environment variable|event|exchange|extension|feature|field|filter|flag|function|header|"
+    "hook|identifier|index|key|keyword|label|library|macro|member|metric|method|model|module|namespace|object|operation|"
+    "operator|option|package|param|parameter|permission|plugin|policy|privilege|procedure|property|provider|queue|"
+    "relation|resource|role|route|schema|scope|section|sequence|setting|sheet|stage|state|step|stream|struct|"
+    "subscription|symbol|table|tag|template|token|topic|trigger|type|unit|variable|view|worksheet"
+)
+_NAME_BEFORE = re.compile(
+    rf"(?:\b(?:{_NOUNS}|named|references|cannot import name|required|missing|unexpected|unknown|undefined|in input|"
+    r"invalid value for|reverse for)s?(?: (?:with )?name)?"
+    r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind)[\"'\\]{0,2})"
+    r"[\s:=(\[]{1,3}\Z|[`'\"]\.\Z",
     re.I,
 )
-_NOUN_AFTER = re.compile(
+_NAME_AFTER = re.compile(
     r" (?:is (?:a |an )?(?:required|missing|undefined|unknown|not defined|not a valid field|not found)|was unexpected|"
-    r"object\b|(?:field|column|attribute|parameter|argument|property|option|table|codec|"
-    r"claim|section|header|element|scope|permission|key|index|constraint|relation|topic|queue)s?\b|has no attribute)|\s?:\s"
+    rf"must be|should be|cannot be|has no attribute|(?:{_NOUNS})s?\b)|\s?:\s|\.[`'\"]"
 )
+_VALUE_BEFORE = re.compile(r"\b(?:got|value|from|input|string)[\s:=(]{1,3}\Z", re.I)
 _ARGUMENT = re.compile(r"[A-Za-z]?\(-?\d{1,5}, \Z")  # a code, and what it means
 _CODE_DEFECTS = frozenset(
     {"TypeError", "AttributeError", "NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError"}
@@ -80,10 +86,7 @@ _CODE_DEFECTS = frozenset(
 _ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
 
 # Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
-_STATUSES = frozenset(
-    "400 401 402 403 404 405 406 407 408 409 410 411 412 413 414 415 416 417 418 421 422 423 424 425 426 428 429 431 "
-    "451 500 501 502 503 504 505 506 507 508 510 511 520 521 522 523 524 525 526 527 529".split()
-)
+_STATUSES = frozenset(map(str, (*range(400, 419), *range(421, 432), 451, *range(500, 512), *range(520, 530))))
 _BEFORE_CODE = re.compile(
     r"(?:\b(?:errno|winerror|error code|exit ?code|exit status|http(?:/\d(?:\.\d)?)?|status(?:[_ ]?code)?|code|rc|"
     r"sqlstate|error|signal|received|exited with|[A-Za-z]*(?:Error|Exception))[\"']?[\s:=\[(]{1,3})\Z",
@@ -96,7 +99,7 @@ _CODE = re.compile(
     r"|(?i:utf|latin|iso|cp|sha|tls|ssl)[-_]?\d{1,4}(?:-\d{1,2})?\Z"
 )
 _WORD = re.compile(r"[A-Za-z]+\d{1,2}(?:[A-Z]?[a-z]{2,})+\Z")  # OAuth2Error, Base64Decoder
-_COUNTED = re.compile(r"([A-Za-z]*[a-z])\d+\Z")  # row17, int64
+_COUNTED = re.compile(r"([A-Za-z]+[a-z])\d+\Z")  # row17, int64
 _SNAKE = re.compile(r"([a-z]{2,}(?:_[a-z]{2,})+_?)\d{1,2}\Z")  # address_line_2
 _MEASURE = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?([a-z\u00b5]?[a-z]?i?[bsmhdx]|[KMGT]i?B?)\Z")
 _TOKEN = re.compile(r"(?<!\w)[-+]?(?=[A-Za-z_.-]{0,40}\d)\w+(?:[-.]\w+|,\d{3}\b|(?<=e)\+\d+)*")
@@ -161,24 +164,25 @@ def _without_values(text: str, names: bool = False) -> str:
 
     def replace(quoted: re.Match[str]) -> str:
         start, end = quoted.span()
-        inner = quoted.group()[1:-1]
-        if _ARGUMENT.search(text, max(0, start - 24), start) is not None and not _DIGIT.search(inner):
+        inner, before = quoted.group()[1:-1], max(0, start - 40)
+        if _ARGUMENT.search(text, before, start) is not None and _DIGIT.search(inner) is None:
             return f'"{_without_values(inner, names)}"'
-        if _NAME.match(inner) is not None:
-            if (
-                names
-                or text[start] == "`"
+        if _NAME.match(inner) is None:
+            if _STATUS_LINE.match(inner) is not None or "://" in inner:
+                return inner
+            return f'"{_without_values(inner, names)}"' if _SAYS.match(inner) is not None else "<value>"
+        if end - start == len(text):  # nothing else is said: it is missing, as in a KeyError
+            stays = _KEY.match(inner) is not None
+        elif names:
+            stays = _VALUE_BEFORE.search(text, before, start) is None
+        else:
+            stays = (
+                text[start] == "`"
                 or _COMPOUND.match(inner) is not None
-                or (end - start == len(text) and _KEY.match(inner) is not None)
-            ):
-                return f"'{inner}'"  # a message that is nothing else names what is missing, such as a KeyError
-            if _NOUN_BEFORE.search(text, max(0, start - 30), start) or _NOUN_AFTER.match(text, end):
-                return f"'{inner}'"
-        elif _STATUS_LINE.match(inner) is not None or "://" in inner:
-            return inner
-        elif _SAYS.match(inner) is not None:
-            return f'"{_without_values(inner, names)}"'
-        return "<value>"
+                or _NAME_AFTER.match(text, end) is not None
+                or _NAME_BEFORE.search(text, before, start) is not None
+            )
+        return f"'{inner}'" if stays else "<value>"
 
     return _QUOTED.sub(replace, text)
 
