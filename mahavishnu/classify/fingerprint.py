@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
@@ -58,25 +58,25 @@ _SAYS = re.compile(r"\S+(?: +\S+){3}|[A-Z]\S*(?: \S+)+[.!]\Z")
 _COMPOUND = re.compile(r"[a-z]+(?:_[a-z]+)+\Z|[A-Z]+(?:_[A-Z]+)+\Z|[A-Za-z][a-z]+(?:[A-Z][a-z]+)+\Z")
 _STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
 # Words beside which a quoted name is one of the code, of a schema or of a configuration, and no value.
-_NOUNS = (
-    "action|alias|api|arg|argument|attribute|backend|block|bucket|claim|class|codec|collection|column|command|conn_id|"
-    "constraint|config|configuration|database|dataset|decorator|dependency|dialect|dimension|directive|driver|element|"
-    "encoding|endpoint|enum|environment variable|event|exchange|extension|feature|field|filter|flag|function|header|"
-    "hook|identifier|index|key|keyword|label|library|macro|member|metric|method|model|module|namespace|object|operation|"
-    "operator|option|package|param|parameter|permission|plugin|policy|privilege|procedure|property|provider|queue|"
-    "relation|resource|role|route|schema|scope|section|sequence|setting|sheet|stage|state|step|stream|struct|"
-    "subscription|symbol|table|tag|template|token|topic|trigger|type|unit|variable|view|worksheet"
+_WORDS = (
+    "action alias api arg argument attribute backend block bucket claim class codec collection column command conn_id "
+    "constraint config configuration database dataset decorator dependency dialect dimension directive driver element "
+    "encoding endpoint enum event exchange extension feature field filter flag function header hook identifier index "
+    "key keyword label library macro member metric method model module namespace object operation operator option "
+    "package param parameter permission plugin policy privilege procedure property provider queue relation resource "
+    "role route schema scope section sequence setting sheet stage state step stream struct subscription symbol table "
+    "tag template token topic trigger type unit variable view worksheet"
 )
-_NAME_BEFORE = re.compile(
-    rf"(?:\b(?:{_NOUNS}|named|references|cannot import name|required|missing|unexpected|unknown|undefined|in input|"
-    r"invalid value for|reverse for)s?(?: (?:with )?name)?"
-    r"|\b(?:message|msg|reason|code|codename|errmsg|error|details?|status|title|exception|kind)[\"'\\]{0,2})"
-    r"[\s:=(\[]{1,3}\Z|[`'\"]\.\Z",
-    re.I,
+_MORE_WORDS = (
+    "named references required missing unexpected unknown undefined input message msg reason code codename errmsg "
+    "error detail status title exception kind"
 )
+_NOUNS = frozenset(_WORDS.split())
+_INTRODUCTIONS = _NOUNS | {*_MORE_WORDS.split()}
+_LETTERS, _WORD_AFTER = re.compile(r"[A-Za-z_]+"), re.compile(r" ([A-Za-z_]+)")
 _NAME_AFTER = re.compile(
     r" (?:is (?:a |an )?(?:required|missing|undefined|unknown|not defined|not a valid field|not found)|was unexpected|"
-    rf"must be|should be|cannot be|has no attribute|(?:{_NOUNS})s?\b)|\s?:\s|\.[`'\"]"
+    r"must be|should be|cannot be|has no attribute)|\s?:\s|\.[`'\"]"
 )
 _VALUE_BEFORE = re.compile(r"\b(?:got|value|from|input|string)[\s:=(]{1,3}\Z", re.I)
 _ARGUMENT = re.compile(r"[A-Za-z]?\(-?\d{1,5}, \Z")  # a code, and what it means
@@ -176,15 +176,30 @@ def _without_values(text: str, names: bool = False) -> str:
         elif names:
             stays = _VALUE_BEFORE.search(text, before, start) is None
         else:
-            stays = (
-                text[start] == "`"
-                or _COMPOUND.match(inner) is not None
-                or _NAME_AFTER.match(text, end) is not None
-                or _NAME_BEFORE.search(text, before, start) is not None
-            )
+            stays = text[start] == "`" or _COMPOUND.match(inner) is not None or _is_named(text[before:start], text, end)
         return f"'{inner}'" if stays else "<value>"
 
     return _QUOTED.sub(replace, text)
+
+
+def _is_named(before: str, text: str, end: int) -> bool:
+    """Return True if the words before or after a quoted name say that it is one of the code or of a schema."""
+    stem = before.rstrip(" :=([\"'\\\n\t")
+    if stem != before and stem[-1:].isalpha():
+        *others, word = [each.lower() for each in _LETTERS.findall(stem)]
+        if word == "name" and others:
+            word = others[-2] if others[-1] == "with" and others[1:] else others[-1]
+        if _is_word_of(_INTRODUCTIONS, word) or (word == "for" and others[-1:] in (["value"], ["reverse"])):
+            return True
+    if before.endswith(("'.", '".', "`.")) or _NAME_AFTER.match(text, end) is not None:
+        return True
+    after = _WORD_AFTER.match(text, end)
+    return after is not None and _is_word_of(_NOUNS, after[1].lower())
+
+
+def _is_word_of(words: Set[str], word: str) -> bool:
+    """Return True for one of the words or its plural."""
+    return word in words or (word[-1:] == "s" and word[:-1] in words)
 
 
 def _plain_token(token: re.Match[str]) -> str:
@@ -283,14 +298,20 @@ def _hash(parts: Iterable[str]) -> str:
 
 def _signature(error: ParsedError) -> str:
     frames = dict.fromkeys(name for file, function in error.frames if (name := _frame_name(file, function)))
-    shorten = _normalize_short if len(error.message) <= 500 else normalize
-    message = _PLACEHOLDER.sub("<n>", shorten(error.message, error.name))
-    if "<n>" in message:
-        message = _PLURAL.sub(_singular, message)
+    shorten = _plain_short if len(error.message) <= 500 else _plain
+    message = shorten(error.message, error.name)
     return "\0".join([error.name or "", message, *list(frames)[-_MOST_FRAMES:]])
 
 
-_normalize_short = lru_cache(2048)(normalize)
+def _plain(message: str, type_name: str | None) -> str:
+    """Return the normalized message, in which all that was replaced looks alike, and one counts as many do."""
+    text = normalize(message, type_name)
+    if "<" in text:
+        text = _PLURAL.sub(_singular, _PLACEHOLDER.sub("<n>", text))
+    return text
+
+
+_plain_short = lru_cache(2048)(_plain)
 
 
 @lru_cache(2048)
