@@ -54,6 +54,7 @@ _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"(?:[^\"\n\\]|\\.){1,300}\"
 _NAME = re.compile(r"-{0,2}[\w$]+(?:[.:/-][\w$]+)*(?:\(\))?\Z")
 _KEY = re.compile(r"[a-z_][A-Za-z_.]*\Z")
 _SAYS = re.compile(r"\S+(?: +\S+){3}|[A-Z]\S*(?: \S+)+[.!]\Z")
+_SAYING = re.compile(r"(?:message|msg|reason|error|details?|title|description)[\"'\\]{0,2}\s?[:=]\s?\Z", re.I)
 # customer_id, customerId, CustomerOrder, UNKNOWN_TOPIC: names, wherever they stand
 _COMPOUND = re.compile(r"[a-z]+(?:_[a-z]+)+\Z|[A-Z]+(?:_[A-Z]+)+\Z|[A-Za-z][a-z]+(?:[A-Z][a-z]+)+\Z")
 _STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
@@ -88,8 +89,9 @@ _ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
 # Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
 _STATUSES = frozenset(map(str, (*range(400, 419), *range(421, 432), 451, *range(500, 512), *range(520, 530))))
 _BEFORE_CODE = re.compile(
-    r"(?:\b(?:errno|winerror|error code|exit ?code|exit status|http(?:/\d(?:\.\d)?)?|status(?:[_ ]?code)?|code|rc|"
-    r"sqlstate|error|signal|received|exited with|[A-Za-z]*(?:Error|Exception))[\"']?[\s:=\[(]{1,3})\Z",
+    r"(?:\b(?:errno|winerror|(?:return|error|err|exit|status|response|reason|result)[_ ]?code|(?<!zip )(?<!postal )code|"
+    r"exit(?: status)?|http(?:/\d(?:\.\d)?)?|status|rc|sqlstate|error|signal|received|exited with|"
+    r"[A-Za-z]*(?:Error|Exception))[\"']?[\s:=\[(]{1,3})\Z",
     re.I,
 )
 _BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? )\Z", re.I)
@@ -98,7 +100,7 @@ _CODE = re.compile(
     r"(?:ORA|PLS|TNS|DP[IY]|AADSTS|PGRST|SQL|SQLSTATE|ERR|ERROR|HTTP|CVE)[-_]?\d{2,7}\Z|[EWF]\d{3,6}\Z"
     r"|(?i:utf|latin|iso|cp|sha|tls|ssl)[-_]?\d{1,4}(?:-\d{1,2})?\Z"
 )
-_WORD = re.compile(r"[A-Za-z]+\d{1,2}(?:[A-Z]?[a-z]{2,})+\Z")  # OAuth2Error, Base64Decoder
+_WORD = re.compile(r"[A-Z][A-Za-z]*\d{1,2}[A-Z]?[a-z]{2}[A-Za-z]*\Z")  # OAuth2Error, Base64Decoder
 _COUNTED = re.compile(r"([A-Za-z]+[a-z])\d+\Z")  # row17, int64
 _SNAKE = re.compile(r"([a-z]{2,}(?:_[a-z]{2,})+_?)\d{1,2}\Z")  # address_line_2
 _MEASURE = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?([a-z\u00b5]?[a-z]?i?[bsmhdx]|[KMGT]i?B?)\Z")
@@ -141,7 +143,11 @@ def normalize(message: str, type_name: str | None = None) -> str:
         text = _NUMBERS.sub("<n>", text)
     else:
         text = _PATH.sub("<path>", text)
-    return " ".join(_VALUES.sub("<value>", text).split())
+    if "<value>, " in text:
+        text = _VALUES.sub("<value>", text)
+    if "\n" in text:  # many rows may have the same fault
+        text = "\n".join(dict.fromkeys(text.split("\n")))
+    return " ".join(text.split())
 
 
 _DIGIT = re.compile(r"\d|::")
@@ -170,7 +176,8 @@ def _without_values(text: str, names: bool = False) -> str:
         if _NAME.match(inner) is None:
             if _STATUS_LINE.match(inner) is not None or "://" in inner:
                 return inner
-            return f'"{_without_values(inner, names)}"' if _SAYS.match(inner) is not None else "<value>"
+            says = _SAYS.match(inner) is not None or _SAYING.search(text, before, start) is not None
+            return f'"{_without_values(inner, names)}"' if says else "<value>"
         if end - start == len(text):  # nothing else is said: it is missing, as in a KeyError
             stays = _KEY.match(inner) is not None
         elif names:
