@@ -74,7 +74,7 @@ _MORE_WORDS = (
 )
 _NOUNS = frozenset(_WORDS.split())
 _INTRODUCTIONS = _NOUNS | {*_MORE_WORDS.split()}
-_LETTERS, _WORD_AFTER = re.compile(r"[A-Za-z_]+"), re.compile(r" ([A-Za-z_]+)")
+_LETTERS, _WORD_AFTER = re.compile(r"[^\W\d]+"), re.compile(r" ([A-Za-z_]+)")
 _NAME_AFTER = re.compile(
     r" (?:is (?:a |an )?(?:required|missing|undefined|unknown|not defined|not a valid field|not found)|was unexpected|"
     r"must be|should be|cannot be|has no attribute)|\s?:\s|\.[`'\"]"
@@ -88,12 +88,8 @@ _ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
 
 # Numbers that say what went wrong are kept: error codes, exit codes, HTTP statuses.
 _STATUSES = frozenset(map(str, (*range(400, 419), *range(421, 432), 451, *range(500, 512), *range(520, 530))))
-_BEFORE_CODE = re.compile(
-    r"(?:\b(?:errno|winerror|(?:return|error|err|exit|status|response|reason|result)[_ ]?code|(?<!zip )(?<!postal )code|"
-    r"exit(?: status)?|http(?:/\d(?:\.\d)?)?|status|rc|sqlstate|error|signal|received|exited with|"
-    r"[A-Za-z]*(?:Error|Exception))[\"']?[\s:=\[(]{1,3})\Z",
-    re.I,
-)
+_CODE_WORDS = frozenset({"errno", "winerror", "exit", "status", "rc", "sqlstate", "signal", "received", "http"})
+_KINDS_OF_CODES = frozenset({"", "return", "error", "err", "exit", "status", "response", "reason", "result"})
 _BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? )\Z", re.I)
 _AFTER_STATUS = re.compile(r" (?:[A-Z][a-z]+|[a-z]+ error)\b")
 _CODE = re.compile(
@@ -233,7 +229,7 @@ def _plain_word(word: str) -> str:
 
 def _is_code(number: str, text: str, start: int, end: int) -> bool:
     """Return True for a number that says what went wrong."""
-    if _BEFORE_CODE.search(text, max(0, start - 24), start) is not None:
+    if _is_code_after(text[max(0, start - 24) : start]):
         return text[end : end + 1] != "." or not text[end + 1 : end + 2].isdigit()
     if text[0] == "(" and start == 1 and text[end : end + 1] == ",":  # the number and the message of a database
         return True
@@ -241,6 +237,21 @@ def _is_code(number: str, text: str, start: int, end: int) -> bool:
         return False
     return (
         _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None or _AFTER_STATUS.match(text, end) is not None
+    )
+
+
+def _is_code_after(before: str) -> bool:
+    """Return True if the words before a number say that it is a code."""
+    stem = before.rstrip(" :=[(\"'")
+    if len(before) - len(stem) not in (1, 2, 3, 4):
+        return False
+    if not stem[-1:].isalpha():
+        return stem[-1:].isdigit() and "http/" in stem.lower()
+    *others, word = [each.lower() for each in _LETTERS.findall(stem)]
+    if word.endswith("code"):
+        return word[:-4].rstrip("_") in _KINDS_OF_CODES and others[-1:] not in (["zip"], ["postal"])
+    return (
+        word in _CODE_WORDS or word.endswith(("error", "exception")) or (word == "with" and others[-1:] == ["exited"])
     )
 
 
