@@ -72,6 +72,13 @@ _MORE_WORDS = (
     "named references required missing unexpected unknown undefined input message msg reason code codename errmsg "
     "error detail status title exception kind"
 )
+_VALUE_WORDS = (  # beside which a quoted name is a value: what users name, and what is done to a value
+    "account address and article at base branch but cast character city client company convert country currency "
+    "customer date day decode email entry file float for format given got group host hostname id image input invoice is "
+    "item job language literal locale location near node not number of or order owner parse partner password path peer "
+    "person product region server shop site sku store string supplier team tenant text timezone to url user username "
+    "value vendor was warehouse with"
+)
 _NOUNS = frozenset(_WORDS.split())
 _INTRODUCTIONS = _NOUNS | {*_MORE_WORDS.split()}
 _LETTERS, _WORD_AFTER = re.compile(r"[^\W\d]+"), re.compile(r" ([A-Za-z_]+)")
@@ -80,6 +87,10 @@ _NAME_AFTER = re.compile(
     r"must be|should be|cannot be|has no attribute)|\s?:\s|\.[`'\"]"
 )
 _VALUE_BEFORE = re.compile(r"\b(?:got|value|from|input|string)[\s:=(]{1,3}\Z", re.I)
+_VALUE_AFTER = re.compile(r" (?:is not |does not match|is too |is no |matches)|@")
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z.]*\Z")
+_THINGS = frozenset(_VALUE_WORDS.split())
+_STRONG = frozenset({"missing", "required", "unexpected", "unrecognized", "unsupported", "expected"})
 _ARGUMENT = re.compile(r"[A-Za-z]?\(-?\d{1,5}, \Z")  # a code, and what it means
 _CODE_DEFECTS = frozenset(
     {"TypeError", "AttributeError", "NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError"}
@@ -90,7 +101,7 @@ _ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
 _STATUSES = frozenset(map(str, (*range(400, 419), *range(421, 432), 451, *range(500, 512), *range(520, 530))))
 _CODE_WORDS = frozenset({"errno", "winerror", "exit", "status", "rc", "sqlstate", "signal", "received", "http"})
 _KINDS_OF_CODES = frozenset({"", "return", "error", "err", "exit", "status", "response", "reason", "result"})
-_BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? )\Z", re.I)
+_BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? |[-=]> ?)\Z", re.I)
 _AFTER_STATUS = re.compile(r" (?:[A-Z][a-z]+|[a-z]+ error)\b")
 _CODE = re.compile(
     r"(?:ORA|PLS|TNS|DP[IY]|AADSTS|PGRST|SQL|SQLSTATE|ERR|ERROR|HTTP|CVE)[-_]?\d{2,7}\Z|[EWF]\d{3,6}\Z"
@@ -121,6 +132,7 @@ def normalize(message: str, type_name: str | None = None) -> str:
     text = message[:LONGEST_MESSAGE]
     for sign in _STATEMENTS:
         text = text.partition(sign)[0]
+    type_name = type_name or ""
     if any([sign in text for sign in _ADVICE_SIGNS]):
         text = _ADVICE.sub("", text)
     if "://" in text:
@@ -128,7 +140,8 @@ def normalize(message: str, type_name: str | None = None) -> str:
     if "(" in text:
         text = _ROW.sub("<value>", text)
     if "'" in text or '"' in text or "`" in text:
-        text = _without_values(text, names=(type_name or "").rpartition(".")[2] in _CODE_DEFECTS)
+        module, _, name = type_name.rpartition(".")
+        text = _without_values(text, 2 if name in _CODE_DEFECTS else 1 if module else 0)
     if "@" in text:
         text = _MAIL.sub("<mail>", text)
     if _DIGIT.search(text) is not None:
@@ -158,10 +171,10 @@ def _plain_url(url: re.Match[str]) -> str:
     return f"{scheme}{host}{'/'.join(parts)}"
 
 
-def _without_values(text: str, names: bool = False) -> str:
+def _without_values(text: str, names: int) -> str:
     """Replace quoted values; names of what the code has stay, and so does what is said in quotes.
 
-    With `names`, every name stays.
+    With 1 for `names`, that of a library's error, a name also stays where nothing says what it names; with 2, every one.
     """
 
     def replace(quoted: re.Match[str]) -> str:
@@ -176,28 +189,42 @@ def _without_values(text: str, names: bool = False) -> str:
             return f'"{_without_values(inner, names)}"' if says else "<value>"
         if end - start == len(text):  # nothing else is said: it is missing, as in a KeyError
             stays = _KEY.match(inner) is not None
-        elif names:
+        elif names == 2:
             stays = _VALUE_BEFORE.search(text, before, start) is None
         else:
-            stays = text[start] == "`" or _COMPOUND.match(inner) is not None or _is_named(text[before:start], text, end)
+            stays = (
+                text[start] == "`"
+                or _COMPOUND.match(inner) is not None
+                or _is_named(inner, text[before:start], text, end, names)
+            )
         return f"'{inner}'" if stays else "<value>"
 
     return _QUOTED.sub(replace, text)
 
 
-def _is_named(before: str, text: str, end: int) -> bool:
+def _is_named(inner: str, before: str, text: str, end: int, names: int) -> bool:
     """Return True if the words before or after a quoted name say that it is one of the code or of a schema."""
-    stem = before.rstrip(" :=([\"'\\\n\t")
+    stem, word = before.rstrip(" :=([\"'\\\n\t"), ""
     if stem != before and stem[-1:].isalpha():
         *others, word = [each.lower() for each in _LETTERS.findall(stem)]
         if word == "name" and others:
             word = others[-2] if others[-1] == "with" and others[1:] else others[-1]
         if _is_word_of(_INTRODUCTIONS, word) or (word == "for" and others[-1:] in (["value"], ["reverse"])):
             return True
+        if ":" in before[len(stem) :] and not _STRONG.isdisjoint(others):  # Missing keys in config: "x"
+            return True
     if before.endswith(("'.", '".', "`.")) or _NAME_AFTER.match(text, end) is not None:
         return True
     after = _WORD_AFTER.match(text, end)
-    return after is not None and _is_word_of(_NOUNS, after[1].lower())
+    if after is not None and _is_word_of(_NOUNS, after[1].lower()):
+        return True
+    return (
+        names == 1
+        and before[len(stem) :] in ("", " ", " (")
+        and not _is_word_of(_THINGS, word)
+        and _PLAIN_NAME.match(inner) is not None
+        and _VALUE_AFTER.match(text, end) is None
+    )
 
 
 def _is_word_of(words: Set[str], word: str) -> bool:
