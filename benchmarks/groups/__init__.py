@@ -21,7 +21,7 @@ from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.model.letter_parts import Failure
 
-SPLITS = ("tune", "test", "fresh", "sealed", "final")
+SPLITS = ("tune", "test", "fresh", "sealed", "final", "last")
 _AT = datetime(2030, 1, 1, tzinfo=UTC)
 _HOW = {
     "cause": "The above exception was the direct cause of the following exception:",
