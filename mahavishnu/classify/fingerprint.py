@@ -51,7 +51,7 @@ _ADVICE = re.compile(
 _STATEMENTS = ("\n[SQL: ", "\n[parameters: ")
 
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,300}'(?!\w)|\"(?:[^\"\n\\]|\\.){1,300}\"|`[^`\n]{1,300}`")
-_NAME = re.compile(r"-{0,2}[\w$]+(?:[.:/-][\w$]+)*(?:\(\))?\Z")
+_NAME = re.compile(r"(?:--?|[#.])?[\w$]+(?:[.:/-][\w$]+)*(?:\(\))?\Z")
 _KEY = re.compile(r"[a-z_][A-Za-z_.]*\Z")
 _SAYS = re.compile(r"\S+(?: +\S+){3}|[A-Z]\S*(?: \S+)+[.!]\Z")
 _SAYING = re.compile(r"(?:message|msg|reason|error|details?|title|description)[\"'\\]{0,2}\s?[:=]\s?\Z", re.I)
@@ -60,24 +60,24 @@ _COMPOUND = re.compile(r"[a-z]+(?:_[a-z]+)+\Z|[A-Z]+(?:_[A-Z]+)+\Z|[A-Za-z][a-z]
 _STATUS_LINE = re.compile(r"[1-5]\d\d(?: [A-Za-z]|\Z)")
 # Words beside which a quoted name is one of the code, of a schema or of a configuration, and no value.
 _WORDS = (
-    "action alias api arg argument attribute backend block bucket claim class codec collection column command conn_id "
-    "constraint config configuration database dataset decorator dependency dialect dimension directive driver element "
-    "encoding endpoint enum event exchange extension feature field filter flag function header hook identifier index "
-    "key keyword label library macro member metric method model module namespace object operation operator option "
-    "package param parameter permission plugin policy privilege procedure property provider queue relation resource "
-    "role route schema scope section sequence setting sheet stage state step stream struct subscription symbol table "
-    "tag template token topic trigger type unit variable view worksheet"
+    "action alias api arg argument attribute backend block bucket claim class codec collection column command "
+    "conn_id constraint config configuration database dataset decorator dependency dialect dimension directive "
+    "driver element encoding endpoint enum event exchange extension feature field filter flag function header hook "
+    "identifier index key keyword label library macro member metric method model module namespace object operation "
+    "operator option package param parameter permission plugin policy privilege procedure property provider queue "
+    "relation resource role route schema scope section selector sequence setting sheet stage state step stream "
+    "struct subscription symbol table tag template token topic trigger type unit variable view worksheet"
 )
 _MORE_WORDS = (
-    "named references required missing unexpected unknown undefined input message msg reason code codename errmsg "
-    "error detail status title exception kind"
+    "named references required missing extra unexpected unknown undefined input message msg reason code codename "
+    "errmsg error detail status title exception kind"
 )
-_VALUE_WORDS = (  # beside which a quoted name is a value: what users name, and what is done to a value
+_VALUE_WORDS = (  # things that users name, and what is done to a value
     "account address and article at base branch but cast character city client company convert country currency "
-    "customer date day decode email entry file float for format given got group host hostname id image input invoice is "
-    "item job language literal locale location near node not number of or order owner parse partner password path peer "
-    "person product region server shop site sku store string supplier team tenant text timezone to url user username "
-    "value vendor was warehouse with"
+    "customer date day decode email entry file float for format given got group host hostname id image input invoice "
+    "is item job language literal locale location near node not number of or order owner parse partner password path "
+    "peer person product region server shop site sku store string supplier team tenant text timezone to url user "
+    "username value vendor was warehouse with"
 )
 _NOUNS = frozenset(_WORDS.split())
 _INTRODUCTIONS = _NOUNS | {*_MORE_WORDS.split()}
@@ -101,7 +101,11 @@ _ROW = re.compile(r"(?<=\bcontains )\([^\n]*\)|(?<==)\([^()\n]*\)")
 _STATUSES = frozenset(map(str, (*range(400, 419), *range(421, 432), 451, *range(500, 512), *range(520, 530))))
 _CODE_WORDS = frozenset({"errno", "winerror", "exit", "status", "rc", "sqlstate", "signal", "received", "http"})
 _KINDS_OF_CODES = frozenset({"", "return", "error", "err", "exit", "status", "response", "reason", "result"})
-_BEFORE_STATUS = re.compile(r"(?:\A|\(|\[|\b(?:returned|responded with|response|got|answered)(?: a)? |[-=]> ?)\Z", re.I)
+_BEFORE_STATUS = re.compile(
+    r"(?:\A|\[|[-=]> ?|\b(?:returns?|returned|respond(?:s|ed)|response|got|answers?|answered|says?|said|gave|"
+    r"replie[sd]|sent|with|threw|throws)(?: with)?(?: an?)? )\Z",
+    re.I,
+)
 _AFTER_STATUS = re.compile(r" (?:[A-Z][a-z]+|[a-z]+ error)\b")
 _CODE = re.compile(
     r"(?:ORA|PLS|TNS|DP[IY]|AADSTS|PGRST|SQL|SQLSTATE|ERR|ERROR|HTTP|CVE)[-_]?\d{2,7}\Z|[EWF]\d{3,6}\Z"
@@ -174,7 +178,7 @@ def _plain_url(url: re.Match[str]) -> str:
 def _without_values(text: str, names: int) -> str:
     """Replace quoted values; names of what the code has stay, and so does what is said in quotes.
 
-    With 1 for `names`, that of a library's error, a name also stays where nothing says what it names; with 2, every one.
+    With 1 for `names`, as for an error of a library, a name also stays where nothing says what it names; with 2, each.
     """
 
     def replace(quoted: re.Match[str]) -> str:
@@ -204,7 +208,7 @@ def _without_values(text: str, names: int) -> str:
 
 def _is_named(inner: str, before: str, text: str, end: int, names: int) -> bool:
     """Return True if the words before or after a quoted name say that it is one of the code or of a schema."""
-    stem, word = before.rstrip(" :=([\"'\\\n\t"), ""
+    stem, word = before.rstrip(" :=([{\"'\\\n\t"), ""
     if stem != before and stem[-1:].isalpha():
         *others, word = [each.lower() for each in _LETTERS.findall(stem)]
         if word == "name" and others:
@@ -242,7 +246,7 @@ def _plain_token(token: re.Match[str]) -> str:
         return word
     if (measure := _MEASURE.match(number)) is not None:
         return f"<n>{measure[1]}"
-    if "." in word and "-" not in word and not number[0].isdigit():
+    if "." in word:
         return ".".join([_plain_word(part) for part in word.split(".")])
     return _plain_word(word)
 
@@ -262,9 +266,11 @@ def _is_code(number: str, text: str, start: int, end: int) -> bool:
         return True
     if number not in _STATUSES:
         return False
-    return (
-        _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None or _AFTER_STATUS.match(text, end) is not None
-    )
+    if _AFTER_STATUS.match(text, end) is not None:
+        return True
+    if text[start - 1 : start] == "(":
+        return text.startswith((")", ", '", ', "'), end)
+    return _BEFORE_STATUS.search(text, max(0, start - 24), start) is not None
 
 
 def _is_code_after(before: str) -> bool:
