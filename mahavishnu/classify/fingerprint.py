@@ -118,7 +118,7 @@ _MEASURE = re.compile(r"\d+(?:[.,]\d+)*(?:e-?\d+)?([a-z\u00b5]?[a-z]?i?[bsmhdx]|
 _TOKEN = re.compile(r"(?<!\w)[-+]?(?=[A-Za-z_.-]{0,40}\d)\w+(?:[-.]\w+|,\d{3}\b|(?<=e)\+\d+)*")
 _NUMBERS = re.compile(r"<n>(?:[.,:]? ?<n>)+")
 _VALUES = re.compile(r"<value>(?:, <value>)+")
-_PLURAL = re.compile(r"(<n> (?:more |other |new )?)([a-z]{3,}?)(s|\(s\))?\b|\b(?:are|were|have)\b")
+_PLURAL = re.compile(r"(?<=<n>) [a-z]{2,}(?:\(s\))?(?: [a-z]{2,})?|\b(?:are|were|have)\b")
 _SINGULAR = {"are": "is", "were": "was", "have": "has"}
 _PLACEHOLDER = re.compile(r"'?<(?:n|value|mail|time|address|path)>'?")
 
@@ -289,15 +289,15 @@ def _is_code_after(before: str) -> bool:
 
 
 def _singular(counted: re.Match[str]) -> str:
-    count, noun, ending = counted.groups()
-    if count is None:
-        return _SINGULAR[counted.group()]
-    noun = _SINGULAR.get(noun, noun)
-    if ending == "s" and noun.endswith("ie"):
-        noun = f"{noun[:-2]}y"
-    elif ending == "s" and noun.endswith(("i", "s", "u")):
-        noun = f"{noun}s"
-    return f"{count}{noun}"
+    return " ".join([_SINGULAR.get(word) or _without_plural(word) for word in counted.group().split(" ")])
+
+
+def _without_plural(word: str) -> str:
+    if word.endswith("(s)"):
+        return word[:-3]
+    if len(word) < 4 or word[-1] != "s" or word[-2] in "isu":
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
 
 
 def title(error: BaseException | str) -> str:
