@@ -236,14 +236,10 @@ def derived_text(letter: DeadLetter) -> str:
     if cached is not None and cached.derived is not None:
         known: str = cached.derived
         return known
-    found, more = ",".join(map(_quoted, words_of(letter))), ",".join(map(_quoted, more_words_of(letter)))
-    values = ",".join(map(_quoted, task_values_of(letter)))
-    at, partition = instant_text(captured := letter.captured_at), letter.partition
-    seen = at if letter.seen_at == captured else instant_text(letter.seen_at)
-    text = (
-        f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],'
-        f'"captured_at":"{at}","seen_at":"{seen}","partition":{partition}'
-    )
+    kinds = (words_of(letter), more_words_of(letter), task_values_of(letter))
+    found, more, values = [",".join(map(_quoted, words)) for words in kinds]
+    dates = f'"captured_at":"{instant_text(letter.captured_at)}","seen_at":"{instant_text(letter.seen_at)}"'
+    text = f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],{dates},"partition":{letter.partition}'
     if cached is not None:
         cached.derived = text
     return text
