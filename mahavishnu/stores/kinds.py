@@ -234,7 +234,9 @@ def _encode_entry(entry: LedgerEntry) -> str:
                 each.returning,
                 each.closed,
                 each.group,
-                *(moment and instant_text(moment) for moment in (each.created_at, each.grouped_at, each.seen_at)),
+                _maybe_text(each.created_at),
+                _maybe_text(each.grouped_at),
+                _maybe_text(each.seen_at),
             )
             for each in entry.folding
         ),
@@ -269,15 +271,15 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
                     each.returning,
                     each.closed,
                     each.group,
-                    *(moment and _moment(moment) for moment in (each.created_at, each.grouped_at, each.seen_at)),
+                    _maybe_moment(each.created_at),
+                    _maybe_moment(each.grouped_at),
+                    _maybe_moment(each.seen_at),
                 )
                 for each in known.folding or ()
             ),
             known.namespace,
             {
-                name: GroupSum(
-                    letters, _moment(first), _moment(last), _moment(seen) if (seen := known.seen.get(name)) else None
-                )
+                name: GroupSum(letters, _moment(first), _moment(last), _maybe_moment(known.seen.get(name)))
                 for name, (letters, first, last) in known.groups.items()
             },
             version,
@@ -288,6 +290,14 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
 
 def _moment(text: str) -> datetime:
     return instant(datetime.fromisoformat(text))
+
+
+def _maybe_moment(text: str | None) -> datetime | None:
+    return None if text is None else _moment(text)
+
+
+def _maybe_text(moment: datetime | None) -> str | None:
+    return None if moment is None else instant_text(moment)
 
 
 def _replace_version(record: Any, version: Version | None) -> Any:

@@ -236,8 +236,7 @@ def derived_text(letter: DeadLetter) -> str:
     if cached is not None and cached.derived is not None:
         known: str = cached.derived
         return known
-    kinds = (words_of(letter), more_words_of(letter), task_values_of(letter))
-    found, more, values = [",".join(map(_quoted, words)) for words in kinds]
+    found, more, values = [",".join(map(_quoted, of(letter))) for of in (words_of, more_words_of, task_values_of)]
     dates = f'"captured_at":"{instant_text(letter.captured_at)}","seen_at":"{instant_text(letter.seen_at)}"'
     text = f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],{dates},"partition":{letter.partition}'
     if cached is not None:

@@ -961,5 +961,6 @@ def test_nor_for_tracebacks_that_were_cut(depth: int) -> None:
         dive(min(depth, 800))
     except ValueError as error:
         failure = failure_of(error, at=START)
-        stored = make_letter(failures=(failure,), fingerprint=Chain().fingerprint(error, None, failure))
+        cause = Chain().fingerprint(error, None, failure)
+        stored = make_letter(failures=(failure,), fingerprint=cause, error_category=None)
         assert Assessor(Chain()).fingerprint_again(stored) == stored.fingerprint == Chain().fingerprint(error)
