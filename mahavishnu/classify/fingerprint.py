@@ -314,7 +314,7 @@ def title(error: BaseException | str) -> str:
 
 
 def fingerprint(error: BaseException | str) -> str:
-    """The fingerprint of a failure, such as "v1:…". The same in every process, on every host, in every directory.
+    """The fingerprint of a failure, such as "v2:…". The same in every process, on every host, in every directory.
 
     >>> fingerprint("row 17 is broken") == fingerprint("row 4 is broken")
     True
