@@ -20,7 +20,6 @@ from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, STALE, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
-    LEASE_RAN_OUT,
     DeadLetterStatus,
     ErrorCategory,
     Failure,
@@ -117,7 +116,7 @@ class Assessor:
         if error_type is not None:
             failure = replace(failure, type=cut(error_type, _LONGEST_TYPE))
         assessment = await self._with_fingerprint(replace(assessment, failure=failure), each, context)
-        told = [each for each in letter.failures if each.type != LEASE_RAN_OUT]
+        told = letter.told
         if isinstance(error, str) and told and letter.fingerprint is not None and _same_words(told[-1], failure):
             assessment = replace(assessment, fingerprint=letter.fingerprint)  # as far as a text can tell
         if retry_in is None:
@@ -168,14 +167,15 @@ class Assessor:
     def fingerprint_again(self, letter: DeadLetter) -> str | None:
         """Return the fingerprint that the letter would get today: the present one, unless a rule changed. Never raises.
 
-        It is made of the latest failure that says its cause. A letter that keeps none keeps its fingerprint. So does an
-        exception that a plugin named when it was raised and does not name now: the plugin saw all of it then, and now
-        only its text, so its silence says nothing.
+        It is made of the latest failure that says its cause, and of the letter's category. A letter that keeps no
+        failure keeps its fingerprint. So does an exception that a plugin named when it was raised and does not name
+        now: the plugin saw all of it then, and now only its text, so its silence says nothing.
         """
-        told = [failure for failure in letter.failures if failure.type != LEASE_RAN_OUT]
+        told = letter.told
         if not told or (letter.fingerprint or "").startswith(STALE):  # no failure said why it hangs
             return letter.fingerprint
-        last, context = told[-1], _stored_context(letter)
+        context = _stored_context(letter)
+        last = replace(told[-1], category=letter.error_category or told[-1].category)
         for error in rebuild_errors(last.type, last.message, last.traceback):
             if (named := self.chain.named_fingerprint(error, context)) is not None:
                 return named

@@ -22,13 +22,13 @@ from mahavishnu.stores.base import Buckets, Cell, Collection, Tally
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
 _BY_GROUP = ("fingerprint",)
-_BY_COUNTED = ("fingerprint", "counted_group")
+_BY_COUNTED = ("fingerprint", "counted_group", "moved")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _ENDED = Not(_OPEN)
 _NUMBERED = (Between("generation", at_least=1), Between("tally_reopened", at_least=1))  # one holds: see WITH_NUMBERS
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
-_MOMENTS = ("created_at", "captured_at")
+_MOMENTS = ("created_at", "captured_at", "grouped_at", "seen_at")
 _SAMPLE_CHARACTERS = 1000  # of the error that a sample shows
 _AT_ONCE = 1000  # samples that one search may bring
 _SAME_NUMBERS = ("for_people", "total", "occurrences", "last_hour", "last_day", "day_before")  # in count and view
@@ -99,7 +99,7 @@ async def count_groups(
         Ledger(context).groups(),
         records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
         _tally_letters(records, only),
-        history.tally(Query(here), _BY_COUNTED, spans=["created_at"]),
+        history.tally(Query(here), _BY_COUNTED, spans=_MOMENTS),
         _count_lately(records, history, now, only, recent=recent),
     )
     for_people = waiting.by(0)
@@ -118,8 +118,8 @@ async def count_groups(
             newest_open=here_now.latest.get("created_at"),
             captured=here_now.latest.get("captured_at"),
             total=cell.count,
-            first=cell.earliest.get("created_at"),
-            last=cell.latest.get("created_at"),
+            first=cell.earliest.get("seen_at"),
+            last=cell.latest.get("seen_at"),
             newest_live=live.get(fingerprint, cell).latest.get("created_at"),
             **{name: counts[fingerprint] for name, counts in lately.counts.items() if fingerprint in counts},
         )
@@ -137,7 +137,7 @@ async def _tally_letters(records: Collection[DeadLetter], only: str | None) -> S
     if only is None:
         return await asyncio.gather(
             records.tally(Query((_OPEN,)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
-            *(records.tally(Query((_ENDED, *some)), _BY_COUNTED, spans=["created_at"]) for some in WITH_NUMBERS),
+            *(records.tally(Query((_ENDED, *some)), _BY_COUNTED, spans=_MOMENTS) for some in WITH_NUMBERS),
         )
     # The group leads to its letters, so that they need no index each.
     tally = await records.tally(
@@ -191,15 +191,23 @@ async def _count_lately(
 
 
 def _cell(counted: GroupSum) -> Cell:
-    return Cell(counted.letters, {}, {"created_at": counted.first}, {"created_at": counted.last})
+    seen = {"created_at": counted.last, "seen_at": counted.last_seen}
+    return Cell(counted.letters, {}, {"seen_at": counted.first}, seen)
 
 
 def _cells_without_sum(tally: Tally) -> dict[str, Cell]:
-    """Return the letters by group, without those that a sum counts in it."""
+    """Return the letters by group; `seen_at` spans their failures in it. What a sum counts in it, is not counted."""
     cells: dict[str, Cell] = {}
-    for (fingerprint, counted), cell in tally.cells.items():
-        if fingerprint is not None and fingerprint != counted:
-            cells[fingerprint] = cells[fingerprint].plus(cell) if fingerprint in cells else cell
+    for (fingerprint, counted, moved), cell in tally.cells.items():
+        if fingerprint is None:
+            continue
+        latest = {**cell.latest, "seen_at": max(cell.latest.values())}  # an earlier version kept fewer dates
+        if fingerprint == counted:
+            cell = Cell(latest=latest)
+        else:
+            first = cell.earliest["grouped_at" if moved else "created_at"]
+            cell = Cell(cell.count, cell.sums, {"seen_at": first}, latest)
+        cells[fingerprint] = cells[fingerprint].plus(cell) if fingerprint in cells else cell
     return cells
 
 
@@ -304,12 +312,17 @@ def group_view(
 
 
 def _sample(letter: DeadLetter) -> Sample:
-    type_ = letter.failures[0].type if letter.failures else None
-    error = letter.error[:_SAMPLE_CHARACTERS]
-    return Sample(letter.task_id, letter.namespace, letter.queue, error, type_, letter.created_at)
+    type_, error = _cause_of(letter)
+    return Sample(letter.task_id, letter.namespace, letter.queue, error[:_SAMPLE_CHARACTERS], type_, letter.created_at)
+
+
+def _cause_of(letter: DeadLetter) -> tuple[str | None, str]:
+    """Return type and message of the failure that the letter is in its group for."""
+    told = letter.told
+    return (told[-1].type, told[-1].message) if told else (None, letter.error)
 
 
 def letter_title(letter: DeadLetter) -> str:
     """Return the title of a group after one of its letters."""
-    type_ = letter.failures[0].type if letter.failures else None
-    return title(f"{type_}: {letter.error}" if type_ and letter.error != type_.rpartition(".")[2] else letter.error)
+    type_, error = _cause_of(letter)
+    return title(f"{type_}: {error}" if type_ and error != type_.rpartition(".")[2] else error)

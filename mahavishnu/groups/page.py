@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from mahavishnu.bulk.selection import Fix, read_fix
 from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
+from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
 from mahavishnu.console.forms import Form, read_form
@@ -87,11 +87,6 @@ class GroupPageView:
     @property
     def newest(self) -> DeadLetter | None:
         return self.samples[0] if self.samples else None
-
-    @property
-    def failed_otherwise(self) -> bool:
-        """True if the newest sample has failed again since, for another cause."""
-        return self.newest is not None and bool(self.newest.failures) and self.failure is not self.newest.failures[-1]
 
     @property
     def rows(self) -> Sequence[tuple[str, str]]:
@@ -209,7 +204,7 @@ async def _view(
     dlq: LetterQueue, group: GroupView, fix: Fix, common: GroupCommonalities | None, key: str
 ) -> GroupPageView:
     samples, endings = await asyncio.gather(read_or_none(_samples(dlq, group)), read_or_none(_endings(dlq, group)))
-    failure = _failure_of(samples[0], group.fingerprint) if samples else None
+    failure = next(reversed(samples[0].told), None) if samples else None
     trace = split_traceback((failure and failure.traceback) or "", is_own_code)
     return GroupPageView(group, samples, failure, trace, common, fix, key, endings)
 
@@ -234,12 +229,6 @@ async def _samples(dlq: LetterQueue, group: GroupView) -> Sequence[DeadLetter]:
     return (
         await dlq.service(LetterOperations).find(Query(where, (Sort("created_at", descending=True),), MOST_SAMPLES))
     ).items
-
-
-def _failure_of(letter: DeadLetter, fingerprint: str) -> Failure | None:
-    """Return the letter's last failure of this cause, or else its last one: a tried fix may have failed otherwise."""
-    own = (each for each in reversed(letter.failures) if fingerprint_of(each) == fingerprint)
-    return next(own, letter.failures[-1] if letter.failures else None)
 
 
 def _letters_of(group: GroupView, before: str) -> Query:

@@ -14,6 +14,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_entry_id, partition_of
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import (
+    LEASE_RAN_OUT,
     NO_ADAPTER,
     WORKFLOW_SOURCE,
     Counted,
@@ -62,7 +63,8 @@ class DeadLetter(_CachedText):
     repos that the task failed for while it was being run; none are all of them, if the lease says `failed_again`.
     `unfit`: why the worker that took it last could not run it. `adapter` names what runs it. `tags` are a classifier's.
     `policy_by_verdict`: nobody chose the retry policy, so it is that of the latest failure's verdict; so is the
-    fingerprint, and `former_fingerprints` are those that it had before. An item of a named queue may have a date that
+    fingerprint, and `former_fingerprints` are those that it had before; `grouped_at` is the failure that took it from
+    the last of them to its present group. An item of a named queue may have a date that
     it `expires_at`; `bound_for` is the queue that it is being moved to.
     `payload_types` says how values are read that JSON has no type for, by path; `typed`: where it says nothing, too.
     """
@@ -102,6 +104,7 @@ class DeadLetter(_CachedText):
     typed: bool = False
     policy_by_verdict: bool = False
     former_fingerprints: tuple[str, ...] = ()
+    grouped_at: datetime | None = None
     priority: int = 0
     depends_on: tuple[str, ...] = ()
     generation: int = 1
@@ -179,6 +182,17 @@ class DeadLetter(_CachedText):
             if failure.processor is None and failure.at > latest:
                 latest = failure.at
         return latest
+
+    @property
+    def told(self) -> Sequence[Failure]:
+        """The kept failures that say a cause: all but lost leases. The latest one decides on its group."""
+        return [failure for failure in self.failures if failure.type != LEASE_RAN_OUT]
+
+    @property
+    def seen_at(self) -> datetime:
+        """The latest failure of its cause, a retry's too."""
+        told = self.told
+        return max(told[-1].at, self.created_at) if told else self.created_at
 
     @property
     def partition(self) -> int:

@@ -753,6 +753,7 @@ def _with_verdict(letter: DeadLetter, failure: Failure, verdict: LatestVerdict |
         if group is not None and group != letter.fingerprint:
             former = (each for each in (*letter.former_fingerprints, letter.fingerprint) if each not in (group, None))
             changes |= {"fingerprint": group, "former_fingerprints": tuple(former)[-MAX_FORMER_FINGERPRINTS:]}
+            changes["grouped_at"] = failure.at
     return evolve(letter, **changes)
 
 

@@ -43,21 +43,31 @@ class FoldState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupSum:
-    """Number of letters of a group in a sum, and the creation of the first and the last of them."""
+    """Number of letters of a group in a sum, with their first failure in it, their last creation, and last failure.
+
+    An earlier version did not know the last failure: it is `seen` when a letter was created last.
+    """
 
     letters: int
     first: datetime
     last: datetime
+    seen: datetime | None = None
+
+    @property
+    def last_seen(self) -> datetime:
+        return self.seen or self.last
 
     def plus(self, other: GroupSum) -> GroupSum:
-        return GroupSum(self.letters + other.letters, min(self.first, other.first), max(self.last, other.last))
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return GroupSum(self.letters + other.letters, first, last, max(self.last_seen, other.last_seen))
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTombstone:
     """A tombstone that is to be folded, or a letter that is to come back, or a `closed` one, with its numbers.
 
-    A closed one has the `group` that it is still to be counted in, if any, and when it was created.
+    A closed one has the `group` that it is still to be counted in, if any, when it was created, when it came into the
+    group if that was later, and when it failed last.
     """
 
     key: str
@@ -69,6 +79,8 @@ class ListedTombstone:
     closed: bool = False
     group: str | None = None
     created_at: datetime | None = None
+    grouped_at: datetime | None = None
+    seen_at: datetime | None = None
 
     @classmethod
     def of_closed(cls, letter: DeadLetter) -> ListedTombstone:
@@ -83,6 +95,8 @@ class ListedTombstone:
             closed=True,
             group=None if counted else letter.fingerprint,
             created_at=letter.created_at,
+            grouped_at=letter.grouped_at,
+            seen_at=letter.seen_at,
         )
 
     @classmethod
@@ -171,7 +185,8 @@ def groups_of(groups: Mapping[str, GroupSum], done: Iterable[ListedTombstone]) -
     sums = dict(groups)
     for listed in done:
         if listed.group is not None and listed.created_at is not None:
-            one = GroupSum(1, listed.created_at, listed.created_at)
+            first = listed.grouped_at or listed.created_at
+            one = GroupSum(1, first, listed.created_at, listed.seen_at)
             sums[listed.group] = sums[listed.group].plus(one) if listed.group in sums else one
     return sums
 

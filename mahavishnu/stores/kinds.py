@@ -87,12 +87,14 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(DATE, "failed_at", "created_at"),
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
     *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),
-    *_fields(DATE, "archived_at", "resolution_timestamp", "expires_at"),
+    *_fields(DATE, "archived_at", "resolution_timestamp", "expires_at", "grouped_at"),
+    Field("seen_at", DATE, attrgetter("seen_at"), derived=True, path="seen_at"),
     Field("partition", INTEGER, attrgetter("partition"), derived=True, path="partition"),
     *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation", "dlq_retry_count"),
     *_fields(INTEGER, "occurrences", "revision"),
     Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),
     *_fields(INTEGER, "recoveries", *(name for _, name in TALLIES)),
+    Field("moved", INTEGER, lambda letter: letter.grouped_at and 1),
     *_fields(FieldType.FLAT, "metadata"),
     *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
     *_fields(FieldType.JSON, "task"),
@@ -187,6 +189,8 @@ class _ListedPart(Struct, omit_defaults=True):
     closed: bool = False
     group: str | None = None
     created_at: str | None = None
+    grouped_at: str | None = None
+    seen_at: str | None = None
 
 
 class _EntryDocument(Struct, omit_defaults=True):
@@ -199,6 +203,7 @@ class _EntryDocument(Struct, omit_defaults=True):
     folding: tuple[_ListedPart, ...] | None = ()
     namespace: str | None = None
     groups: dict[str, tuple[int, str, str]] = {}
+    seen: dict[str, str] = {}
     by_group: int = 0  # only for searches
 
 
@@ -229,7 +234,9 @@ def _encode_entry(entry: LedgerEntry) -> str:
                 each.returning,
                 each.closed,
                 each.group,
-                None if each.created_at is None else instant_text(each.created_at),
+                _maybe_text(each.created_at),
+                _maybe_text(each.grouped_at),
+                _maybe_text(each.seen_at),
             )
             for each in entry.folding
         ),
@@ -238,6 +245,7 @@ def _encode_entry(entry: LedgerEntry) -> str:
             name: (each.letters, instant_text(each.first), instant_text(each.last))
             for name, each in entry.groups.items()
         },
+        {name: instant_text(each.seen) for name, each in entry.groups.items() if each.seen is not None},
         len(entry.groups),
     )
     counts = _counts(entry.tallies)
@@ -263,13 +271,15 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
                     each.returning,
                     each.closed,
                     each.group,
-                    None if each.created_at is None else _moment(each.created_at),
+                    _maybe_moment(each.created_at),
+                    _maybe_moment(each.grouped_at),
+                    _maybe_moment(each.seen_at),
                 )
                 for each in known.folding or ()
             ),
             known.namespace,
             {
-                name: GroupSum(letters, _moment(first), _moment(last))
+                name: GroupSum(letters, _moment(first), _moment(last), _maybe_moment(known.seen.get(name)))
                 for name, (letters, first, last) in known.groups.items()
             },
             version,
@@ -280,6 +290,14 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
 
 def _moment(text: str) -> datetime:
     return instant(datetime.fromisoformat(text))
+
+
+def _maybe_moment(text: str | None) -> datetime | None:
+    return None if text is None else _moment(text)
+
+
+def _maybe_text(moment: datetime | None) -> str | None:
+    return None if moment is None else instant_text(moment)
 
 
 def _replace_version(record: Any, version: Version | None) -> Any:

@@ -149,6 +149,8 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     source_created_at: str | None = None
     counted: CountedPart | None = None
     counted_group: Any = None  # only for searches
+    grouped_at: str | None = None
+    moved: Any = None  # only for searches
 
 
 class PassingPart(Struct, omit_defaults=True, gc=False):
@@ -234,12 +236,9 @@ def derived_text(letter: DeadLetter) -> str:
     if cached is not None and cached.derived is not None:
         known: str = cached.derived
         return known
-    found, more = ",".join(map(_quoted, words_of(letter))), ",".join(map(_quoted, more_words_of(letter)))
-    values = ",".join(map(_quoted, task_values_of(letter)))
-    at, partition = instant_text(letter.captured_at), letter.partition
-    text = (
-        f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],"captured_at":"{at}","partition":{partition}'
-    )
+    found, more, values = [",".join(map(_quoted, of(letter))) for of in (words_of, more_words_of, task_values_of)]
+    dates = f'"captured_at":"{instant_text(letter.captured_at)}","seen_at":"{instant_text(letter.seen_at)}"'
+    text = f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],{dates},"partition":{letter.partition}'
     if cached is not None:
         cached.derived = text
     return text
@@ -355,6 +354,8 @@ def _lasting_part(letter: DeadLetter) -> LastingPart:
     if counted := letter.counted:
         part.counted = CountedPart(counted.mark, counted.letters, counted.reopened, counted.group)
         part.counted_group = counted.group
+    if letter.grouped_at is not None:
+        part.grouped_at, part.moved = instant_text(letter.grouped_at), 1
     return part
 
 
@@ -530,6 +531,7 @@ def _letter(
     made.typed = lasting.typed
     made.policy_by_verdict = lasting.policy_by_verdict
     made.former_fingerprints = lasting.former_fingerprints or ()
+    made.grouped_at = _maybe_instant(lasting.grouped_at)
     made.priority = lasting.priority or 0
     made.depends_on = lasting.depends_on or ()
     made.generation = 1 if lasting.generation is UNSET else lasting.generation

@@ -132,13 +132,13 @@ def test_a_halted_run_is_not_resumed_into_the_same_halt(run: Run) -> None:
 
 def test_ids_of_runs_and_groups_may_be_shortened(run: Run) -> None:
     network = group_of(run)
-    short = network.removeprefix("v1:")[:8]
-    for name in (short, f"v1:{short}"):
+    short = network.removeprefix("v2:")[:8]
+    for name in (short, f"v2:{short}"):
         assert run("group", "show", name, "--json").json["fingerprint"] == network
     assert run("group", "update", short, "--owner", "ann", "--json").json["fingerprint"] == network
     assert run("group", "redrive", short, "--dry-run").out.startswith("3 letters meant")
-    several = run("group", "show", "v1:")
-    assert several.code == 2 and several.err.count("v1:") == 4 and network in several.err
+    several = run("group", "show", "v2:")
+    assert several.code == 2 and several.err.count("v2:") == 4 and network in several.err
     run_id = run("dlq", "archive", "--group", network, "--yes", "--detach").out.strip()
     for verb in ("pause", "resume", "show", "items", "cancel", "watch"):
         assert run("run", verb, run_id[:20]).code == (1 if verb == "watch" else 0)

@@ -381,7 +381,7 @@ def test_a_plugin_may_name_the_fingerprint() -> None:
         chain.fingerprint("card 1 declined") == chain.fingerprint(ValueError("another card")) != chain.fingerprint("x")
     )
     assert chain.fingerprint("x") == Chain().fingerprint("x")
-    assert chain.fingerprint("card").startswith("v1:")
+    assert chain.fingerprint("card").startswith("v2:")
 
 
 @pytest.mark.parametrize("answer", [3, "", b"x"])

@@ -61,7 +61,7 @@ def test_the_kind_of_failure_counts(one: str, other: str) -> None:
 
 
 def test_a_fingerprint_has_a_version_and_a_bounded_length() -> None:
-    assert fingerprint("x" * 10_000_000).startswith("v1:")
+    assert fingerprint("x" * 10_000_000).startswith("v2:")
     assert len(fingerprint(ValueError("x" * 10_000_000))) == len(named_fingerprint("y" * 1000)) == 23
 
 
@@ -149,7 +149,7 @@ def test_the_type_and_the_causes_count() -> None:
 def test_a_cyclic_chain_of_causes_has_a_fingerprint() -> None:
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
-    assert fingerprint(first).startswith("v1:")
+    assert fingerprint(first).startswith("v2:")
 
 
 def test_the_order_and_number_of_equal_members_of_a_group_do_not_count() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahavishnu.classify.chain import Chain
-from mahavishnu.classify.fingerprint import fingerprint
+from mahavishnu.classify.fingerprint import fingerprint_of
 from mahavishnu.classify.plugins import Plugins
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
@@ -52,12 +52,13 @@ class TestMerged:
         merged = await fails(queue, DENIED)
         assert (merged.error_category, merged.verdict.reason) == ("permission", "PermissionError")
         assert (merged.retry_policy, merged.due_at, merged.occurrences) == ("never", None, 2)
-        assert (merged.fingerprint, merged.former_fingerprints) == (fingerprint(DENIED), (first.fingerprint,))
+        assert merged.fingerprint == fingerprint_of(merged.failures[-1]) != first.fingerprint
+        assert (merged.former_fingerprints, merged.grouped_at) == ((first.fingerprint,), any_house.clock.now())
         any_house.clock.advance(1)
         again = await fails(queue, NETWORK)
         assert (again.error_category, again.retry_policy) == ("network", "exponential")
         assert again.due_at == any_house.clock.now() + timedelta(minutes=1), "there was no date, so it gets one"
-        assert (again.fingerprint, again.former_fingerprints) == (first.fingerprint, (fingerprint(DENIED),))
+        assert (again.fingerprint, again.former_fingerprints) == (first.fingerprint, (merged.fingerprint,))
         assert await letter_of(queue, "wf_1") == again
 
     async def test_the_schedule_stays_where_the_failure_asks_for_nothing(self, any_house: House) -> None:

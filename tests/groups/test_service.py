@@ -878,8 +878,8 @@ async def test_letters_made_by_hand_stay_outside(house: House) -> None:
     assert not letter.failures and Assessor(Chain()).fingerprint_again(letter) is None
 
 
-async def test_a_later_failure_does_not_change_the_group(house: House) -> None:
-    """The letter was written for the first."""
+async def test_a_later_failure_has_decided_on_the_group(house: House) -> None:
+    """The letter has moved to it already."""
     queue = house.queue(Runs(ValueError("something else")))
     await fails(queue, NETWORK, retry_policy="immediate")
     await queue.run_due()
@@ -940,7 +940,9 @@ def test_while_no_rule_changes_no_group_does(error: BaseException | str, depth: 
     if isinstance(error, BaseException):
         error = _raised(error, depth)
     assessed = asyncio.run(Assessor(Chain()).assess(error, START))
-    letter = make_letter(failures=(assessed.failure,), fingerprint=assessed.fingerprint)
+    letter = make_letter(
+        failures=(assessed.failure,), fingerprint=assessed.fingerprint, error_category=assessed.category
+    )
 
     assert assessed.failure == failure_of(error, at=START, category=assessed.failure.category)
     assert Assessor(Chain()).fingerprint_again(letter) == assessed.fingerprint
@@ -959,5 +961,6 @@ def test_nor_for_tracebacks_that_were_cut(depth: int) -> None:
         dive(min(depth, 800))
     except ValueError as error:
         failure = failure_of(error, at=START)
-        stored = make_letter(failures=(failure,), fingerprint=Chain().fingerprint(error, None, failure))
+        cause = Chain().fingerprint(error, None, failure)
+        stored = make_letter(failures=(failure,), fingerprint=cause, error_category=None)
         assert Assessor(Chain()).fingerprint_again(stored) == stored.fingerprint == Chain().fingerprint(error)

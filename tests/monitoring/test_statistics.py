@@ -142,8 +142,8 @@ async def test_what_matters_most_is_warned_of_first(house: House) -> None:
     told = [warning.removeprefix("WARNING: ") for warning in await queue.health_warnings(stats)]
 
     first = [
-        "Group v1:",
-        "Resolved group v1:",
+        "Group v2:",
+        "Resolved group v2:",
         "DLQ is degraded",
         "DLQ is 90",
         "1 failures wait",

@@ -355,8 +355,8 @@ class TestSameAnswers:
                 "manually_resolved": ended["manually_resolved"],
                 "cancelled": ended["cancelled"],
                 "avg_retries": round(sum(each.dlq_retry_count for each in mine) / len(mine), 2),
-                "oldest_entry": instant_text(min(each.created_at for each in mine)),
-                "newest_entry": instant_text(max(each.created_at for each in mine)),
+                "oldest_entry": instant_text(min(each.grouped_at or each.created_at for each in mine)),
+                "newest_entry": instant_text(max(each.seen_at for each in mine)),
             }
 
     async def test_groups(self, hall: Hall) -> None:
@@ -390,8 +390,8 @@ class TestSameAnswers:
             assert group["last_hour"] == sum(age < timedelta(hours=1) for age in ages)
             assert group["last_day"] == sum(age < timedelta(days=1) for age in ages)
             assert group["day_before"] == sum(timedelta(days=1) <= age < timedelta(days=2) for age in ages)
-            assert group["first_seen"] == instant_text(min(each.created_at for each in mine))
-            assert group["last_seen"] == instant_text(max(each.created_at for each in mine))
+            assert group["first_seen"] == instant_text(min(each.grouped_at or each.created_at for each in mine))
+            assert group["last_seen"] == instant_text(max(each.seen_at for each in mine))
             assert group["statuses"] == Counter(str(each.status) for each in opened)
             assert group["categories"] == Counter(str(each.error_category) for each in opened)
             assert group["queues"] == Counter(each.queue for each in opened)
