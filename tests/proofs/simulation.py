@@ -52,9 +52,9 @@ SETTINGS: dict[str, Any] = {
     "dlq_claim_lease_seconds": LEASE_SECONDS,
     "retention": {"completed_days": 1, "tasks_days": 1, "history_days": 1},
     "staleness": {
-        "other_states_minutes": 10,
-        "waiting_for_retry_minutes": 10,
-        "steps_in_process_minutes": 10,
+        "other_states_minutes": 4,
+        "waiting_for_retry_minutes": 4,
+        "steps_in_process_minutes": 4,
         "detection_interval_seconds": 60,
         "grace_after_downtime_seconds": 60,
     },
@@ -64,7 +64,7 @@ DEEDS = {
     "restore": 2, "detect": 2, "look inside a scope": 3,
 }  # fmt: skip
 DONE = ("complete", "cancelled", "resolved_manually")  # tasks that need no letter
-CALM_SECONDS = 1800.0  # after the last fault, in which everything has to come to its end
+CALM_SECONDS = 900.0  # after the last fault, in which everything has to come to its end
 LONGEST_CUT = 150.0
 
 
@@ -437,7 +437,7 @@ class World:
             befalls: list[asyncio.Task[None]] = []
             calls: list[asyncio.Task[None]] = []
             while self.now < end:
-                await self.clock.sleep(self.chance.expovariate(1 / 6))
+                await self.clock.sleep(self.chance.expovariate(1 / 3))
                 machine = self.chance.choice(self.machines)
                 lot = self.chance.random()
                 if lot < 0.5:
