@@ -18,7 +18,7 @@ from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, texts, type
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
 from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RecordedVerdict, RetryPolicy, fast_constructor
 from mahavishnu.model.query import require_namespace
-from mahavishnu.values.encryption import METADATA, NO_ENCRYPTION, TASK, Binding, Encryption
+from mahavishnu.values.encryption import NO_ENCRYPTION, TASK, Binding, Encryption
 from mahavishnu.values.payload import (
     NOT_JSON,
     LetterRequest,
@@ -112,9 +112,7 @@ class LetterFactory:
         """
         _check(request)
         namespace = namespace if request.namespace is None else require_namespace(request.namespace)
-        entry_id = new_entry_id(now)
-        binding = Binding(f"{namespace}/{entry_id}", TASK)
-        written = self.write_payload(request, binding)
+        written = write_payload(request, self.redact_keys, self.value_kinds)
         payload = written.payload
         secrets = self._secrets_given(request)
         if written.notes:  # a run would be given something else
@@ -134,10 +132,10 @@ class LetterFactory:
         letter = lifecycle.new_letter(
             _new_letter(
                 task_id=task_id,
-                entry_id=entry_id,
+                entry_id=new_entry_id(now),
                 payload=payload,
                 repos=texts(request.repos, "repos of task {!r:.80}", task_id),
-                labels=self._labels(metadata, binding._replace(part=METADATA)) if metadata else EMPTY,
+                labels=Json.of(dict(metadata), "metadata") if metadata else EMPTY,
                 error=failure.message,
                 last_error=failure.message,
                 failures=(failure,),
@@ -164,11 +162,9 @@ class LetterFactory:
             retry_in=assessment.retry_in,
             backoffs=backoffs,
         )
-        # of values that stood deep inside of what was given
-        return self.encryption.mask_errors(letter) if self.encryption.fields else letter
-
-    def _labels(self, metadata: Mapping[str, Any], binding: Binding) -> Json:
-        return self.encryption.encrypt_labels(Json.of(dict(metadata), "metadata"), binding)
+        if not self.encryption.fields:
+            return letter
+        return self.encryption.mask_errors(self.encryption.encrypt_letter(letter))
 
     def _secrets_given(self, request: LetterRequest) -> list[str]:
         patterns = (*self.secret_keys, *request.redact)
