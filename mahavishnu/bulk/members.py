@@ -127,7 +127,10 @@ class RunVerb:
         letter = self._context.letter_factory.encryption.readable_letter(letter)
         why = self._context.why_unrestorable(letter)
         why = why or await Assessor(self._context.chain).objection(letter, self._context.clock.now())
-        return InvalidInput(f"the task cannot be that: {why}") if why else None
+        if why:
+            why = self._context.letter_factory.mask_quotes(why, letter.payload.shared_value)
+            return InvalidInput(f"the task cannot be that: {why}")
+        return None
 
     def announce(self, letter: DeadLetter) -> None:
         """Publish that the letter was moved, as if a person had moved it alone."""

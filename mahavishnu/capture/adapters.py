@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mahavishnu.engine.context import Workflow
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
-from mahavishnu.model.json_value import Json, safe_repr
+from mahavishnu.model.json_value import Json, type_label
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
 from mahavishnu.values.typed_json import plain_text, write_all
@@ -271,7 +271,7 @@ class Attempt:
             from mahavishnu.values.typed_json import plain_text, write_all
 
             text = plain_text(task)
-            plain = Json(text) if text is not None else Json.of(write_all(task, safe_repr)[0])
+            plain = Json(text) if text is not None else Json.of(write_all(task, type_label)[0])
             return plain == self.letter.payload
         except Exception:  # the task is user code: anything can happen in it
             return False
@@ -377,7 +377,7 @@ class HttpAdapter:
         import httpx
 
         headers = {**self._headers, **attempt_headers()}
-        plain = task if plain_text(task) is not None else write_all(task, safe_repr)[0]
+        plain = task if plain_text(task) is not None else write_all(task, type_label)[0]
         body = {"task": plain, "repos": repos}
         if self._client is not None:
             answer = await self._client.post(self.url, json=body, headers=headers)

@@ -529,7 +529,7 @@ class CapturePipeline:
         log.error(
             "the failure of task %s could not be captured; its error: %s; its payload: %s",
             safe_repr(request.task_id),
-            safe_repr(capture.error),
+            self._queue.letter_factory.mask_request(safe_repr(capture.error), request),
             redact(json_safe_copy(request.task), self._queue.letter_factory.secret_keys),
             exc_info=problem,
             extra=log_event("capture.failed"),

@@ -296,6 +296,11 @@ class DeadLetterQueue:
             adapter=adapter,
             payload_types=Json.of(require_types(payload_types)) if payload_types else EMPTY,
         )
+        if "encrypted" in (payload_types or {}).values():
+            raise InvalidInput(
+                "payload_types: a ciphertext belongs to the letter that it was made for; give the value in clear, and "
+                "name it in encryption.fields"
+            )
         return self.context.show((await LetterIntake(self.context).enqueue(request, error, error_category)).letter)
 
     # --- letters are read

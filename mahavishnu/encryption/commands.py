@@ -40,14 +40,17 @@ async def reveal(
 async def encrypt(
     api: Connection,
     apply: Annotated[bool, typer.Option("--apply", help="Encrypt; without it nothing is changed.")] = False,
+    scrub: Annotated[
+        bool, typer.Option("--scrub", help="Mask what the audit and published events quote, too.")
+    ] = False,
     json: AsJson = False,
 ) -> ExitCode:
-    """Encrypt stored letters and tracked tasks by the newest key: those in clear, and those of an older one; only say
-    how many without --apply. It can be interrupted and begun again.
+    """Encrypt stored letters and tasks by the newest key: those in clear, and those of an older one. Mask what their
+    errors quote. Without --apply, only say how many. It can be interrupted and begun again.
     """
     looked_at, changed, failed, after = 0, 0, dict[str, str](), None
     while True:
-        lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, after=after))
+        lot = await api.post("/dlq/encrypt", api.with_actor(dry_run=not apply, scrub=scrub, after=after))
         looked_at, changed = looked_at + lot["looked_at"], changed + lot["changed"]
         failed, after, unreached = {**failed, **lot["failed"]}, lot["next"], lot["out_of_reach"]
         if after is None:

@@ -30,6 +30,7 @@ class EncryptRequest(RequestModel):
     """The lot to encrypt; nothing is changed unless `dry_run` is false."""
 
     dry_run: StrictBool = True
+    scrub: StrictBool = Field(default=False, description="Mask what audit entries and published events quote, too")
     limit: Annotated[int, Field(ge=1, le=5000)] = 500
     after: str | None = Field(default=None, description="The `next` of the lot before")
     by: Name | None = None
@@ -50,7 +51,7 @@ async def encrypt(dlq: Queue, actor: Admin, body: EncryptRequest | None = None) 
     """Encrypt one lot; ask again with `next`. It can be begun again at any time: what is encrypted so is left alone."""
     body = body or EncryptRequest()
     lot = await dlq.service(EncryptionRenewal).renew(
-        dry_run=body.dry_run, limit=body.limit, after=body.after, by=acting_name(actor, body.by)
+        dry_run=body.dry_run, scrub=body.scrub, limit=body.limit, after=body.after, by=acting_name(actor, body.by)
     )
     return json_response(to_json(lot))
 

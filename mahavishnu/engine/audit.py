@@ -319,7 +319,7 @@ class AuditLog:
 
     async def _complete(self, asked: AuditEntry, record: AuditRecord, outcome: AuditOutcome) -> None:
         try:
-            changes = limit_changes(_without_secrets(record.changes, self._redact_keys()))
+            changes = limit_changes(without_secrets(record.changes, self._redact_keys()))
             end: dict[str, Any] = {"outcome": outcome, "why": record.why, "changes": changes}
             end["ended_at"] = self._clock.now()
             await write_with_retry(
@@ -357,7 +357,7 @@ def _without_payloads(changes: Json) -> Json:
     return Json.of(shown, "changes")
 
 
-def _without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
+def without_secrets(changes: Changes, patterns: Sequence[str]) -> Changes:
     """Mask here too what is masked in captured payloads: the audit lasts, and many may read it."""
     masked: Changes = {}
     for name, change in changes.items():

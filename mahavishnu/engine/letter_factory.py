@@ -14,11 +14,11 @@ from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, document_key, new_entry_id, new_task_id
-from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, safe_repr, texts, type_label
-from mahavishnu.model.letter import DeadLetter, adapter_named_by, evolve, source_naming
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, texts, type_label
+from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
 from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RecordedVerdict, RetryPolicy, fast_constructor
 from mahavishnu.model.query import require_namespace
-from mahavishnu.values.encryption import NO_ENCRYPTION, Encryption, texts_under
+from mahavishnu.values.encryption import NO_ENCRYPTION, TASK, Binding, Encryption
 from mahavishnu.values.payload import (
     NOT_JSON,
     LetterRequest,
@@ -26,7 +26,9 @@ from mahavishnu.values.payload import (
     is_secret,
     mask_failure,
     mask_text,
+    mask_texts,
     redact,
+    texts_under,
     write_payload,
     write_values,
 )
@@ -39,6 +41,7 @@ PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 # In the metadata of letters that could not be made as they were asked for:
 GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on, where that cannot be kept as it is
 _new_letter = fast_constructor(DeadLetter)
+_NOWHERE = Binding("", TASK)
 _default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reasons
 
@@ -52,6 +55,8 @@ class TrackedWork(Protocol):
 
     @property
     def task_id(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
     @property
     def context(self) -> Json: ...
     @property
@@ -80,13 +85,15 @@ class LetterFactory:
         """Patterns of the names whose values no log and no audit shows."""
         return (*self.redact_keys, *self.encryption.fields)
 
-    def write_payload(self, request: LetterRequest) -> Payload:
-        """The request's task as its letter keeps it. Raises InvalidPayload for what has no JSON form at all."""
-        hides = bool(self.encryption.fields)
-        written = write_payload(request, self.redact_keys, self.value_kinds, hides=hides)
-        if not hides:
+    def write_payload(self, request: LetterRequest, binding: Binding = _NOWHERE) -> Payload:
+        """The request's task as the record with this binding keeps it; without one, to be compared only.
+
+        Raises InvalidPayload for what has no JSON form at all.
+        """
+        written = write_payload(request, self.redact_keys, self.value_kinds)
+        if not self.encryption.fields:
             return written
-        payload, types = self.encryption.encrypt(written.payload, written.types)
+        payload, types = self.encryption.encrypt(written.payload, written.types, binding)
         return written._replace(payload=payload, types=types)
 
     def make(
@@ -105,19 +112,22 @@ class LetterFactory:
         """
         _check(request)
         namespace = namespace if request.namespace is None else require_namespace(request.namespace)
-        written = self.write_payload(request)
+        written = write_payload(request, self.redact_keys, self.value_kinds)
         payload = written.payload
+        secrets = self._secrets_given(request)
         if written.notes:  # a run would be given something else
-            labels = {**(request.metadata or {}), **written.notes}
+            labels = {**(request.metadata or {}), **mask_texts(dict(written.notes), secrets)}
             request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
         failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
-        if secrets := self._secrets_given(request):  # its group stays: one cause with other values is one group still
+        if secrets:  # its group stays: one cause with other values is one group still
             failure = mask_failure(failure, secrets)
         chosen = request.advised_policy if request.retry_policy is None else request.retry_policy
         retry_policy = self.policy_for(verdict) if chosen is None else policy(chosen)
         max_retries = self._budget(request, assessment)
         priority, reason = _priority(request), _reason(request)
-        metadata = redact(request.metadata, self.redact_keys) if self.redact_keys else request.metadata
+        metadata = request.metadata
+        if metadata and self.redact_keys:
+            metadata = redact(dict(metadata), self.redact_keys)
         adapter = request.adapter or adapter_named_by(request.source, payload)
         letter = lifecycle.new_letter(
             _new_letter(
@@ -125,7 +135,7 @@ class LetterFactory:
                 entry_id=new_entry_id(now),
                 payload=payload,
                 repos=texts(request.repos, "repos of task {!r:.80}", task_id),
-                labels=self.encryption.encrypt_labels(Json.of(dict(metadata), "metadata")) if metadata else EMPTY,
+                labels=Json.of(dict(metadata), "metadata") if metadata else EMPTY,
                 error=failure.message,
                 last_error=failure.message,
                 failures=(failure,),
@@ -152,16 +162,9 @@ class LetterFactory:
             retry_in=assessment.retry_in,
             backoffs=backoffs,
         )
-        return self._without_quotes(letter)
-
-    def _without_quotes(self, letter: DeadLetter) -> DeadLetter:
-        """Mask encrypted values that the letter's error quotes and that stood deep inside of what was given."""
         if not self.encryption.fields:
             return letter
-        failure = self.encryption.mask_in(letter.failures[-1], letter)
-        if failure is letter.failures[-1]:
-            return letter
-        return evolve(letter, error=failure.message, last_error=failure.message, failures=(failure,))
+        return self.encryption.mask_errors(self.encryption.encrypt_letter(letter))
 
     def _secrets_given(self, request: LetterRequest) -> list[str]:
         patterns = (*self.secret_keys, *request.redact)
@@ -173,9 +176,16 @@ class LetterFactory:
         found = [*texts_under(request.task, hidden), *texts_under(request.metadata, hidden)]
         if plain_text(request.task) is None:  # what stands inside of objects is found once they are written
             with suppress(Exception):  # code of the user's types: it has written them before
-                written = write_values(request, type_label, self.value_kinds).payload
+                written = write_values(request, self.value_kinds).payload
                 found += texts_under(written.shared_value, hidden)
         return found
+
+    def mask_request(self, text: str, request: LetterRequest) -> str:
+        """The text without what a letter of this request hides. Never raises."""
+        try:
+            return mask_text(text, self._secrets_given(request))
+        except Exception:  # what was given is user code
+            return "(not shown: what it must not quote cannot be told)"
 
     def mask_error(self, text: str, task: TrackedWork, request: LetterRequest | None = None) -> str:
         """The text of an error of a lifecycle task without values that a letter of it hides. Never raises.
@@ -187,9 +197,20 @@ class LetterFactory:
         try:
             given = LetterRequest(task.task_id, task.context.shared_value) if request is None else request
             secrets = self._secrets_given(given)
-            return mask_text(text, [*secrets, *self.encryption.secrets_in(task.context, task.context_types)])
+            binding = Binding.of_task(task.namespace, task.task_id)
+            secrets += self.encryption.secrets_in(task.context, task.context_types, binding)
+            return mask_text(text, secrets)
         except Exception as problem:  # what was given is user code: anything can happen in it
             return f"(the text of the error is not kept: what it must not quote cannot be told: {type_label(problem)})"
+
+    def mask_quotes(self, text: str, *given: Any) -> str:
+        """The text, such as of a refusal, without what stands under secret names in these values."""
+        hidden = partial(is_secret, patterns=self.secret_keys)
+        return mask_text(text, [*texts_under(given, hidden)]) if self.secret_keys else text
+
+    def identity_of(self, value: Json) -> Json:
+        """Return JSON that is equal for equal values only, with marks in the place of secrets."""
+        return self.encryption.mark(value, self.secret_keys)
 
     def with_usable_id(self, request: LetterRequest, namespace: str) -> LetterRequest:
         """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.
@@ -200,7 +221,7 @@ class LetterFactory:
         if _is_name(request.task_id, *where) or (_is_name(request.task_id) and not _is_name("any", *where)):
             return request
         labels = request.metadata if isinstance(request.metadata, Mapping) else {}
-        given = {"task_id": json_safe_copy(request.task_id, self._describe)}
+        given = {"task_id": json_safe_copy(request.task_id)}
         return request._replace(task_id=_id_in_place_of(request.task_id), metadata={**labels, GIVEN: given})
 
     def with_placeholders(self, request: LetterRequest, why: str) -> LetterRequest:
@@ -208,13 +229,13 @@ class LetterFactory:
 
         Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
         """
-        labels = json_safe_copy(request.metadata, self._describe)
+        labels = json_safe_copy(request.metadata)
         plain = LetterRequest(request.task_id, None, source=request.source, adapter=request.adapter)
         try:
-            written = write_values(request, self._describe, self.value_kinds)
+            written = write_values(request, self.value_kinds)
             plain = plain._replace(task=written.payload.value, payload_types=written.types)
         except Exception:  # the task is user code: anything can happen in it
-            plain = plain._replace(task=json_safe_copy(request.task, self._describe))
+            plain = plain._replace(task=json_safe_copy(request.task))
         given = {}
         for name in ("task_id", "repos", "priority", "depends_on", "namespace", "queue", "reason"):
             value = getattr(request, name)
@@ -223,7 +244,7 @@ class LetterFactory:
                     value = texts(value, name)
                 plain = _require_usable(plain._replace(**{name: value}))
             except Exception:
-                given[name] = json_safe_copy(value, self._describe)
+                given[name] = json_safe_copy(value)
                 if name == "task_id":
                     plain = plain._replace(task_id=_id_in_place_of(value))
         if request.metadata is not None and not isinstance(labels, dict):
@@ -234,9 +255,6 @@ class LetterFactory:
             labels[GIVEN] = {**given, **before} if isinstance(before, dict) else given
         return plain._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
 
-    def _describe(self, value: Any) -> str:
-        return type_label(value) if self.secret_keys else safe_repr(value)  # what is hidden must not reappear here
-
     def check_size(self, letter: DeadLetter) -> None:
         """Raise InvalidPayload if the payload is too large."""
         if not self.fits(letter):
@@ -245,9 +263,13 @@ class LetterFactory:
             )
             raise InvalidPayload("task", f"has {size}")
 
-    def json_of(self, value: Any, name: str) -> Json:
-        """The value as JSON. Raises InvalidPayload for what has none, and if it is larger than any payload may be."""
-        made = Json.of(value, name)
+    def json_of(self, value: Any, name: str, *, is_decrypted: bool = True) -> Json:
+        """The value as JSON, masked by `redact_keys`; where nothing decrypts it, also what is to be encrypted.
+
+        Raises InvalidPayload for what has none, and if it is larger than any payload may be.
+        """
+        patterns = self.redact_keys if is_decrypted else self.secret_keys
+        made = Json.of(redact(value, patterns) if patterns else value, name)
         if len(made.text) > self.max_task_bytes:
             size = f"{len(made.text)} bytes as JSON, more than the {self.max_task_bytes} of dlq_max_task_bytes"
             raise InvalidPayload(name, f"has {size}: keep it elsewhere, and where it is in here, or raise that setting")

@@ -85,7 +85,7 @@ class DomainEvents:
             require_event_name(name),
             now,
             require_namespace(self._context.namespace),
-            EMPTY if payload is None else self._context.letter_factory.json_of(payload, "payload"),
+            EMPTY if payload is None else self._context.letter_factory.json_of(payload, "payload", is_decrypted=False),
             mode,
             condition,
             require_text(task_id, "task_id"),

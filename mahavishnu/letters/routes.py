@@ -62,6 +62,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import NEWEST_FIRST, Sort
 from mahavishnu.search.service import as_query
 from mahavishnu.stores.base import Cursor
+from mahavishnu.values.payload import redact
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
@@ -339,6 +340,8 @@ async def retry(
     ran = await dlq.retry_task(decode_id(task_id), force=force, **_act(actor, body, where))
     if "status" not in ran:
         return problem(409, "not-run", NO_APP if processing_of(dlq).callback is None else str(ran["error"]))
+    if "result" in ran:  # is kept for an idempotency key
+        ran["result"] = redact(to_json(ran["result"]), dlq.context.letter_factory.secret_keys)
     return json_response(to_json({"error": None, **ran}))
 
 

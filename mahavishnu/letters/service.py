@@ -403,6 +403,7 @@ class LetterOperations:
         plain = self._context.letter_factory.encryption.readable_letter(after)
         why = self._context.why_unrestorable(plain)
         if why := why or await Assessor(self._context.chain).objection(plain, self._clock.now()):
+            why = self._context.letter_factory.mask_quotes(why, plain.payload.shared_value)
             raise InvalidInput(f"the task of letter {after.key!r} cannot be that: {why}")
 
 

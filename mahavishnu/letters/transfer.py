@@ -29,6 +29,7 @@ from mahavishnu.model.errors import (
     InvalidPayload,
     LetterBusy,
     MahavishnuError,
+    PermissionDenied,
     StoreMisconfigured,
     StoreUnavailable,
 )
@@ -43,6 +44,7 @@ from mahavishnu.model.work import place_keys
 from mahavishnu.stores.base import home_of, is_home_away, scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.letter_codec import text_decoder
+from mahavishnu.values.encryption import CIPHERTEXT
 from mahavishnu.values.typed_edit import require_types
 
 Document: TypeAlias = Mapping[str, Any] | str  #: a letter as a JSON object, or as the text of one
@@ -245,13 +247,25 @@ class Transfer:
         """Return the letter, and the entry id that it had. Raise what keeps it from being taken in."""
         parsed = parse_letter(document)
         ours = count_alone(parsed)
+        encryption = self._context.letter_factory.encryption
         if namespace not in (None, ours.namespace):
-            ours = _move_to(ours, str(namespace))
-        ours = self._context.letter_factory.encryption.encrypt_foreign(ours)
+            ours = encryption.move_letter(_move_to(ours, str(namespace)), self._require_revealable(ours))
+        ours = encryption.encrypt_foreign(ours)
         self._context.letter_factory.check_size(ours)
         require_past(ours, latest)
         ours = without_lease(ours)
         return parsed.entry_id, _mark_names(ours if ours is parsed else require_sound(ours), by)
+
+    def _require_revealable(self, letter: DeadLetter) -> DeadLetter:
+        """Return a letter that is brought into another namespace, where others see its values.
+
+        Raise PermissionDenied if it has encrypted ones, and who imports may not reveal them in its own namespace.
+        """
+        who, text = self._context.principal, letter.payload.text + letter.labels.text
+        why = who.why_not("reveal", letter.namespace) if who is not None and CIPHERTEXT in text else None
+        if why is not None:
+            raise PermissionDenied("revealing what it has encrypted", why)
+        return letter
 
     async def _import(self, ours: DeadLetter, by: str, even_deleted: bool) -> str:
         try:

@@ -26,7 +26,7 @@ from mahavishnu.model.json_value import (
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.stores.base import get_one
-from mahavishnu.values.encryption import Encryption
+from mahavishnu.values.encryption import EncryptedText, Encryption
 from mahavishnu.values.payload import is_secret
 
 if TYPE_CHECKING:
@@ -251,20 +251,50 @@ def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: date
 
     Unchanged encrypted values stay as they are; a value whose key is unknown can be replaced.
     """
-    encryption = context.letter_factory.encryption
+    factory, encryption = context.letter_factory, context.letter_factory.encryption
     if "payload" in edit.fields:
-        task = encryption.with_plain_task(edit.fields["payload"], letter)
+        task = _with_plain_task(edit.fields["payload"], letter, encryption.readable_letter(letter))
         edit = replace(edit, fields={**edit.fields, "payload": task})
-    edited = apply_edit(
-        encryption.readable_letter(letter),
-        edit,
-        now,
-        backoffs=context.backoffs,
-        check=context.letter_factory.check_size,
-        kinds=context.value_kinds,
-        names_places=context.sees_payloads,
-    )
-    return encryption.encrypt_letter(edited, letter)
+    try:
+        edited = apply_edit(
+            encryption.readable_letter(letter),
+            edit,
+            now,
+            backoffs=context.backoffs,
+            check=factory.check_size,
+            kinds=context.value_kinds,
+            names_places=context.sees_payloads,
+        )
+        return encryption.encrypt_letter(edited, letter)
+    except InvalidInput as problem:  # the audit keeps why it was refused
+        fields = (edit.patch, edit.fields.get("payload"), edit.fields.get("labels"))
+        given = [each.value for each in fields if each is not None]
+        if (masked := factory.mask_quotes(str(problem), *given)) == str(problem):
+            raise
+        raise InvalidInput(masked) from None
+
+
+def _with_plain_task(given: Json, letter: DeadLetter, plain: DeadLetter) -> Json:
+    """Return a whole task that a person gave for the letter, who may have left encrypted values unchanged."""
+    if plain is letter:
+        return given
+    return Json.of(with_plain_values(given.value, letter.payload.shared_value, plain.payload.shared_value))
+
+
+def with_plain_values(given: Any, encrypted: Any, plain: Any) -> Any:
+    """Return what a person gave, with the plain value wherever it has the letter's encrypted text.
+
+    >>> text = f"$encrypted:1:k1:{'0' * 32}:AAAA"
+    >>> with_plain_values({"card": text, "to": "ann"}, {"card": text, "to": "bob"}, {"card": "4111", "to": "bob"})
+    {'card': '4111', 'to': 'ann'}
+    """
+    if isinstance(given, dict) and isinstance(encrypted, dict) and isinstance(plain, dict):
+        return {name: with_plain_values(item, encrypted.get(name), plain.get(name)) for name, item in given.items()}
+    if isinstance(given, list) and isinstance(encrypted, list) and isinstance(plain, list):
+        if len(given) == len(encrypted) == len(plain):
+            return [with_plain_values(*each) for each in zip(given, encrypted, plain, strict=True)]
+        return given
+    return plain if given == encrypted and EncryptedText.parse(given) is not None else given
 
 
 async def reveal_letter(
@@ -278,7 +308,7 @@ async def reveal_letter(
             raise NoSuchLetter(key)
         return {
             "task": encryption.decrypt_letter(letter).task,
-            "metadata": encryption.decrypt_labels(letter.labels).value,
+            "metadata": encryption.decrypt_labels(letter).value,
         }
 
 

@@ -8,12 +8,14 @@ import hashlib
 import json
 import math
 import re
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -176,13 +178,34 @@ def safe_repr(value: Any) -> str:
         return type_label(value)
 
 
+_DECLARED = "__safe_fields__"  # of a class: the names of fields whose values a letter may show
+_SAFE = {"starlette.requests.Request": ("method",), "django.http.request.HttpRequest": ("method",)}
+# Mappings whose content is data. Any other one may be a request, a session or an environment.
+OPEN = frozenset([dict, OrderedDict, defaultdict, Counter, ChainMap, UserDict, MappingProxyType])
+
+
 def type_label(value: Any) -> str:
-    """The type of the value in angle brackets, without any of its content."""
-    return f"<{type(value).__name__}>"
+    """The type of the value in angle brackets, with those of its fields that its class declares as safe.
+
+    >>> class Order:
+    ...     __safe_fields__ = ("number",)
+    ...     number, card = 7, "4111"
+    >>> type_label(Order()), type_label(print)
+    ('<Order number=7>', '<builtin_function_or_method>')
+    """
+    kind, shown = type(value), ""
+    try:
+        known = [_SAFE.get(f"{each.__module__}.{each.__qualname__}", ()) for each in kind.__mro__]
+        for name in (*getattr(kind, _DECLARED, ()), *chain(*known)):
+            if isinstance(field := getattr(value, name, None), str | int | float | bool | UUID):
+                shown += f" {name}={str(field) if isinstance(field, UUID) else field!r:.80}"
+    except Exception:  # code of a user
+        pass
+    return f"<{kind.__name__}{shown}>"
 
 
-def json_safe_copy(value: Any, describe: Callable[[Any], str] = safe_repr, inside: tuple[int, ...] = ()) -> Any:
-    """A copy of `value` for JSON, with `describe(part)` in place of every part that JSON cannot hold.
+def json_safe_copy(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """A copy of `value` for JSON, with the type in place of every part that JSON cannot hold: nothing is dumped.
 
     >>> json_safe_copy({"n": 1, "when": float("nan"), "who": {None: {1, 2}}})
     {'n': 1, 'when': 'nan', 'who': {'null': [1, 2]}}
@@ -191,27 +214,35 @@ def json_safe_copy(value: Any, describe: Callable[[Any], str] = safe_repr, insid
         if value is None or isinstance(value, str | bool):
             return value
         if isinstance(value, float):
-            return value if math.isfinite(value) else safe_repr(value)
+            return value if math.isfinite(value) else repr(value)
         if isinstance(value, int):
             json.loads(_encode(value))  # one of many thousand digits is more than Python writes or reads
             return value
         if id(value) in inside or len(inside) >= MAX_DEPTH:
-            return describe(value)
+            return type_label(value)
         within = (*inside, id(value))
-        if isinstance(value, Mapping):
+        if type(value) in OPEN:
             copy: dict[str, Any] = {}
             for key, item in list(value.items()):
                 is_plain = key is None or isinstance(key, int | float)
-                name = key if isinstance(key, str) else json.dumps(key) if is_plain else describe(key)
+                name = key if isinstance(key, str) else json.dumps(key) if is_plain else _key_label(key)
                 while name in copy:
                     name += "'"
-                copy[name] = json_safe_copy(item, describe, within)
+                copy[name] = json_safe_copy(item, within)
             return copy
-        if isinstance(value, list | tuple):
-            return [json_safe_copy(item, describe, within) for item in value]
-        return json_safe_copy(_coerce(value), describe, within)
+        if (names := getattr(type(value), "_fields", None)) is not None and isinstance(value, tuple):
+            return {name: json_safe_copy(item, within) for name, item in zip(names, value, strict=True)}
+        if type(value) in _LISTS:
+            return [json_safe_copy(item, within) for item in value]
+        return json_safe_copy(_coerce(value), within)
     except Exception:  # a value of a user may raise anything
-        return describe(value)
+        return type_label(value)
+
+
+def _key_label(key: Any) -> str:
+    """Return a key that JSON cannot hold as text: what it is named by, if that is data."""
+    plain = json_safe_copy(key)
+    return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 def is_plain_json(value: Any) -> bool:
@@ -279,7 +310,7 @@ def _coerce(value: Any) -> Any:
             return base64.b64encode(bytes(value)).decode()
         case set() | frozenset():
             return sorted(value, key=str)
-        case Mapping():
+        case Mapping() if type(value) in OPEN:
             return dict(value)
     raise TypeError(f"of type {type(value).__name__} has no JSON form")
 

@@ -42,6 +42,7 @@ from mahavishnu.queues.rules import QueueDefinition, require_lease_seconds
 from mahavishnu.stores.base import find_pages, get_one, home_of, is_home_away, write_one
 from mahavishnu.stores.kind import is_kept_locally
 from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.values.encryption import CIPHERTEXT
 
 # --- items on their way to another queue, and what time does to items that nobody looks at
 
@@ -75,6 +76,9 @@ class QueueMoves:
             return False
         try:
             copy = await self._produce(letter, await self.definitions.require(target))
+        except CannotRestore as problem:  # of this item alone
+            log.error("item '%s' stays in its queue, as its values cannot be moved: %s", letter.entry_id, problem)
+            return False
         except MahavishnuError as problem:
             log.error("failed to produce to dead_queue '%s': %s", target, problem)
             wait = min(LONGEST_WAIT, 2 * wait)
@@ -107,6 +111,8 @@ class QueueMoves:
     async def _produce(self, letter: DeadLetter, definition: QueueDefinition) -> DeadLetter | None:
         """Create the item in its target, and be sure that it is there; the copy, if it was made just now."""
         fresh, home = items.moved_item(letter, definition, self._now()), home_of(self.letters.context.store)
+        if CIPHERTEXT in letter.payload.text or CIPHERTEXT in letter.labels.text:
+            fresh = self.letters.context.letter_factory.encryption.move_letter(fresh, letter)
         records = self.letters.records if is_kept_locally(letter) else home.collection(LETTERS)
         created = await write_one(records, fresh)
         if created is None and await get_one(records, fresh.key) is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,14 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant_text
-from mahavishnu.model.errors import IllegalMove, InvalidInput, MahavishnuError, StoreError, StoreUnavailable
+from mahavishnu.model.errors import (
+    CannotRestore,
+    IllegalMove,
+    InvalidInput,
+    MahavishnuError,
+    StoreError,
+    StoreUnavailable,
+)
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import (
@@ -44,6 +52,7 @@ from mahavishnu.tasks.letters import (
     follow_requeue,
     has_done,
     has_its_letter,
+    in_clear,
     is_sent_back,
     letter_ids_of,
     snapshot_of,
@@ -165,7 +174,7 @@ class HandOver:
         if last is not None and last.metadata is not None and (detail := last.metadata.value).get("by") == DETECTOR:
             letter = make_stale_letter(self._context, task, state, reason, detail, last.at)
             return (await self._intake.record(letter)).letter
-        request = request_for(task, state, reason, details or {})
+        request = request_for(self._context, task, state, reason, details or {})
         what = f"lifecycle task {task.name} was moved here by {by} while it was {state}"
         return (await self._intake.enqueue(request, f"{what}: {notes}" if notes else what)).letter
 
@@ -319,6 +328,7 @@ class HandOver:
 
 
 def request_for(
+    context: QueueContext,
     task: TaskRecord,
     state: str,
     reason: DlqReason,
@@ -328,6 +338,8 @@ def request_for(
     may_be_retried: bool = True,
 ) -> LetterRequest:
     """Build the letter request for a task that was in this state. Only a workflow's letter is retried automatically."""
+    with suppress(CannotRestore):  # an unknown key keeps no failure from being kept: its run says so
+        task = in_clear(task, context.letter_factory.encryption)
     retried = may_be_retried and task.adapter is not None and not task.notes.value
     return LetterRequest(
         task_id=task.work_id or task.task_id,
@@ -361,7 +373,7 @@ def make_stale_letter(
     """
     snapshot, labels = stale_snapshot(task, detail), {"detection_time": instant_text(at), "detector": DETECTOR}
     may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
-    request = request_for(task, state, reason, labels, snapshot, may_be_retried=not may_run)
+    request = request_for(context, task, state, reason, labels, snapshot, may_be_retried=not may_run)
     message = str(detail.get("notes") or f"{task.name} hung while it was {state}")
     failure = failure_of(message, at=at, category=_HUNG.category)
     assessment = Assessment(failure, _HUNG, stale_fingerprint(task.template, state))

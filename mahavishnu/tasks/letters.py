@@ -6,17 +6,20 @@ task, the letter notes that one: once its own task is complete, there may be wor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
+from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import _LATEST, _lifecycle_label, _other_failures, _text
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.task import TaskRecord, TaskState, task_id_of
+from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState, task_id_of
 from mahavishnu.tasks.task import evolve as evolve_task
+from mahavishnu.values.encryption import CONTEXT, Binding, Encryption
 
 
 def snapshot_of(task: TaskRecord) -> dict[str, Any]:
@@ -48,6 +51,28 @@ def snapshot_of(task: TaskRecord) -> dict[str, Any]:
             for each in task.transitions
         ],
     }
+
+
+def in_clear(task: TaskRecord, encryption: Encryption) -> TaskRecord:
+    """Return the task with its context and results in clear; it must not be written. Raises CannotRestore."""
+    context, types = encryption.decrypt(task.context, task.context_types, binding_of(task))
+    steps = tuple(
+        step
+        if step.result is None or step.result_types is None
+        else _in_clear(step, step.result, step.result_types, binding_of(task, step.name), encryption)
+        for step in task.steps
+    )
+    return evolve_task(task, context=context, context_types=types, steps=steps)
+
+
+def _in_clear(step: StepRecord, result: Json, types: Json, binding: Binding, encryption: Encryption) -> StepRecord:
+    result, types = encryption.decrypt(result, types, binding)
+    return replace(step, result=result, result_types=types)
+
+
+def binding_of(task: TaskRecord, step: str | None = None) -> Binding:
+    """Return what the encrypted values of a task's context are bound to, or those of a step's result."""
+    return Binding.of_task(task.namespace, task.task_id, CONTEXT if step is None else f"result of {step}")
 
 
 def letter_ids_of(task: TaskRecord) -> tuple[str, str]:

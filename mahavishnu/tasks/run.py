@@ -24,7 +24,7 @@ from mahavishnu.model.json_value import Json
 from mahavishnu.model.work import LIFECYCLE
 from mahavishnu.stores.base import write_one
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import snapshot_of
+from mahavishnu.tasks.letters import binding_of, snapshot_of
 from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
 from mahavishnu.values.arguments import ResultForm
 from mahavishnu.values.payload import LetterRequest, redact
@@ -124,7 +124,8 @@ class TaskRun:
         try:
             result, types = step.result, step.result_types
             if result is not None and types is not None:
-                result, types = self._context.letter_factory.encryption.decrypt(result, types)
+                encryption = self._context.letter_factory.encryption
+                result, types = encryption.decrypt(result, types, binding_of(self.task, name))
             return (form.read(result, types),)
         except CannotRestore as problem:
             raise CannotRestore(problem.path, problem.why, whose=f"what step {name!r} returned: ") from problem
@@ -138,7 +139,7 @@ class TaskRun:
 
     async def complete_step(self, name: str, form: ResultForm, result: Any) -> None:
         """Complete a step and keep its result, also if the run is cancelled meanwhile."""
-        payload, types, why_lost = self._write_result(form, result)
+        payload, types, why_lost = self._write_result(name, form, result)
         if why_lost is not None:
             log.warning("what step %r returned cannot be kept, so that a retry runs it again: %s", name, why_lost)
         now = self._clock.now()
@@ -150,19 +151,19 @@ class TaskRun:
         fail = partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error))
         await finish(self._write(fail))
 
-    def _write_result(self, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
+    def _write_result(self, name: str, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
             written = form.write(result)
         except Exception as problem:  # code of the user's types
             return None, None, message_of(problem)
         factory = self._context.letter_factory
         if written.why_lost is not None:
-            return None, None, written.why_lost
+            return None, None, factory.mask_quotes(written.why_lost, written.payload.shared_value)
         if len(written.payload.text) > factory.max_task_bytes:
             return None, None, f"it has {len(written.payload.text)} bytes as JSON, more than dlq_max_task_bytes"
         if factory.redact_keys and redact(plain := written.payload.value, factory.redact_keys) != plain:
             return None, None, "some of it is masked by redact_keys"
-        return *factory.encryption.encrypt(written.payload, written.types), None
+        return *factory.encryption.encrypt(written.payload, written.types, binding_of(self.task, name)), None
 
     # --- its end
 

@@ -13,11 +13,12 @@ from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
 from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
 from mahavishnu.model.ids import new_entry_id
-from mahavishnu.model.json_value import EMPTY
+from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort, require_namespace
 from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
 from mahavishnu.tasks import rules as task_moves
+from mahavishnu.tasks.letters import binding_of, in_clear
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.run import StepOptions
@@ -32,6 +33,7 @@ from mahavishnu.tasks.task import (
     TaskRecord,
     TaskState,
     as_old_transition,
+    evolve,
     new_task,
     old_transitions,
     read_state,
@@ -39,6 +41,7 @@ from mahavishnu.tasks.task import (
     retry_delay,
     step_readiness,
 )
+from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
     from mahavishnu.tasks.handover import HandedOver, HandOver
@@ -51,6 +54,7 @@ log = logging.getLogger(__name__)
 _USUAL = StepOptions()
 FRESH = timedelta(hours=24)  # what has waited longer than this is no ready work any more, but a case for staleness
 _LISTED = 50
+_REMEMBERED = 1000
 _MOST_URGENT_FIRST = (Sort("priority", descending=True), Sort("state_entered_at"))
 
 
@@ -61,6 +65,7 @@ class Lifecycle:
         self._context, self._clock = context, context.clock
         self.tasks: Collection[TaskRecord] = context.records(TASKS)
         self.moved = 0  # how many changes were written here
+        self._given: dict[str, Json] = {}  # contexts that were masked, of tasks made here: errors may quote them
         self.late_reports = 0  # of steps, that came too late or twice
         self.old_transitions: Collection[OldTransition] = context.store.collection(TRANSITIONS)
 
@@ -129,18 +134,25 @@ class Lifecycle:
         Raises InvalidInput for steps that wait for one another, or for one that is missing.
         """
         await self._context.open()
-        now = self._clock.now()
+        now, factory = self._clock.now(), self._context.letter_factory
         task = new_task(
             name,
             now=now,
             namespace=require_namespace(self._context.namespace),
             task_id=None if unique else new_entry_id(now),
-            context=EMPTY if context is None else self._context.letter_factory.json_of(context, "context"),
+            context=EMPTY if context is None else factory.json_of(context, "context"),
             template=template,
             template_version=template_version,
             priority=priority,
             steps=steps,
+            identity=None if context is None else factory.identity_of(Json.of(context, "context")),
         )
+        if factory.redact_keys and context is not None:
+            self._given[task.task_id] = Json.of(context)
+            for old in list(self._given)[:-_REMEMBERED]:
+                del self._given[old]
+        context, types = factory.encryption.encrypt(task.context, task.context_types, binding_of(task))
+        task = evolve(task, context=context, context_types=types)
         for step in steps:
             if not step.retryable and (step.max_attempts or 1) > 1:
                 log.warning("step %r of task %r is not retryable: max_attempts=1 would say so", step.name, name)
@@ -153,6 +165,15 @@ class Lifecycle:
         """Return the task as it is now. Raises NoSuchTask."""
         await self._context.open()
         return self._require(task_id, await get_one(self.tasks, task_id))
+
+    async def get_in_clear(self, task_id: str) -> TaskRecord:
+        """Return the task with its encrypted values in clear, for the code that does its work.
+
+        Raises NoSuchTask, PermissionDenied, and CannotRestore for a key that is not known here.
+        """
+        await self._context.require("claim", f"task:{task_id}")
+        await self._context.note_read("claim", f"task:{task_id}")
+        return in_clear(await self.get(task_id), self._context.letter_factory.encryption)
 
     def _require(self, task_id: str, task: TaskRecord | None) -> TaskRecord:
         if task is None or self._context.namespace not in (task.namespace, ALL_NAMESPACES):
@@ -254,7 +275,7 @@ class Lifecycle:
         """
         goal = read_state(state)
         if isinstance(metadata, Mapping):
-            self._context.letter_factory.json_of(dict(metadata), "metadata")
+            metadata = self._context.letter_factory.json_of(dict(metadata), "metadata", is_decrypted=False).value
         expected = [read_state(from_state)] if from_state is not None else []
 
         def move(task: TaskRecord) -> TaskRecord:
@@ -358,10 +379,17 @@ class Lifecycle:
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
         """Complete a step. False if the report came too late, or twice: it is only counted."""
-        kept = None if result is None else self._context.letter_factory.json_of(result, "result")
-        return await self._report(
-            task_id, step, lambda task: task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
-        )
+        factory = self._context.letter_factory
+        given = None if result is None else factory.json_of(result, "result")
+
+        def move(task: TaskRecord) -> TaskRecord:
+            kept, types = given, None
+            if given is not None:
+                kept, types = factory.encryption.encrypt(given, EMPTY, binding_of(task, step))
+            types = None if types is EMPTY else types
+            return task_moves.complete_step(task, step, now=self._clock.now(), result=kept, types=types)
+
+        return await self._report(task_id, step, move)
 
     async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
         """Fail a step, which waits for its retry.
@@ -370,12 +398,15 @@ class Lifecycle:
         report came too late, or twice.
         """
         text = error_text(error)
-        mask = self._context.letter_factory.mask_error
+        mask, given = self._context.letter_factory.mask_error, self._given.get(task_id)
+        request = None if given is None else LetterRequest(task_id, given.value)
 
         def move(task: TaskRecord) -> TaskRecord:
             now, failed = self._clock.now(), task.step(step)
             due = now + retry_delay(failed.attempts if failed else 1)
-            return task_moves.fail_step(task, step, now=now, error=mask(text, task), permanent=permanent, retry_at=due)
+            return task_moves.fail_step(
+                task, step, now=now, error=mask(text, task, request), permanent=permanent, retry_at=due
+            )
 
         reported = await self._report(task_id, step, move)
         if reported and (over := (await self.get(task_id)).step(step)) is not None and over.state is StepState.ERROR:

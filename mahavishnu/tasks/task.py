@@ -302,9 +302,11 @@ def new_task(
     template_version: str = "1",
     priority: int = 0,
     steps: Iterable[StepRecord] = (),
+    identity: Json | None = None,
 ) -> TaskRecord:
     """Return a new pending task. Without a `task_id`, its id is that of its identity.
 
+    The `identity` stands for the context there, if that is not as it was given.
     Raises InvalidInput for an empty name, and for steps that cannot be: see `check_steps`.
     """
     if not isinstance(name, str) or not name:
@@ -317,16 +319,16 @@ def new_task(
         raise InvalidInput(f"the template_version of task {name!r:.80} must be text, not {template_version!r:.80}")
     steps = tuple(steps)
     check_steps(name, steps)
-    identity = identity_of(namespace, name, template_version, context)
+    hashed = identity_of(namespace, name, template_version, context if identity is None else identity)
     now = instant(now)
     return TaskRecord(
-        task_id or task_id_of(identity),
+        task_id or task_id_of(hashed),
         namespace,
         name,
         TaskState.PENDING,
         now,
         now,
-        identity,
+        hashed,
         template=template,
         template_version=template_version,
         priority=priority,

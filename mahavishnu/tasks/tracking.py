@@ -30,6 +30,7 @@ from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
+from mahavishnu.values.encryption import Binding
 from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
 if TYPE_CHECKING:
@@ -179,11 +180,12 @@ class Tracking:
     def _task_of(self, request: LetterRequest, task_id: str) -> TaskRecord:
         context, now = self._context, self._context.clock.now()
         factory = context.letter_factory
+        binding = Binding.of_task(context.namespace, task_id)
         try:
-            written = factory.write_payload(request)
+            written = factory.write_payload(request, binding)
         except InvalidPayload as problem:
             request = factory.with_placeholders(request, str(problem))
-            written = factory.write_payload(request)
+            written = factory.write_payload(request, binding)
         payload, types, notes = written.payload, written.types, dict(written.notes)
         if len(payload.text) > factory.max_task_bytes:
             payload, types = EMPTY, EMPTY
@@ -207,7 +209,7 @@ class Tracking:
             letter.task_id,
             letter.task,
             letter.repos,
-            metadata=self._context.letter_factory.encryption.readable_labels(letter.labels).value,
+            metadata=self._context.letter_factory.encryption.readable_labels(letter).value,
             queue=letter.queue,
             adapter=letter.adapter,
             payload_types=letter.payload_types,

@@ -19,7 +19,7 @@ from typing import Any, ForwardRef, NamedTuple, Unpack, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from mahavishnu.model.errors import CannotRestore
-from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, label_of, pointer_step, safe_repr
+from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, label_of, pointer_step, type_label
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.values.kinds import ValueKind, qualified_name, reason_of, same_value
 from mahavishnu.values.typed_json import EXACT, Types, plain_text, read, write_all
@@ -334,15 +334,15 @@ class Signature:
         """The arguments that were given, by name; defaults are left out. Raises TypeError as the call itself would."""
         return self._signature.bind(*args, **kwargs).arguments
 
-    def write(self, arguments: Mapping[str, Any], describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
-        """The arguments of `bind` as JSON. What would not come back equal is `lost`; `describe` stands in its place."""
+    def write(self, arguments: Mapping[str, Any]) -> WrittenValues:
+        """The arguments of `bind` as JSON. What would not come back equal is `lost`; its type stands in its place."""
         values = dict(arguments)
         for each in self._signature.parameters.values():
             if each.kind is _ALL_POSITIONAL and each.name in values:
                 values[each.name] = list(values[each.name])
         if (text := plain_text(values)) is not None:  # nearly always
             return _plain(text, [_pointer(name) for name in values if not self._fits(name, values[name])])
-        return _written_values(*self._write(values, self._hints, describe))
+        return _written_values(*self._write(values, self._hints))
 
     def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments to call with: as they were given, and as the hints say where they have been edited.
@@ -360,15 +360,15 @@ class Signature:
                 raise CannotRestore(f"/{pointer_step(name)}", f"is no parameter of {self.name}{self._signature}")
         return self._read(dict(payload), types, self._hints)
 
-    def write_task(self, task: Any, describe: Callable[[Any], str] = safe_repr) -> WrittenValues:
+    def write_task(self, task: Any) -> WrittenValues:
         """The task of a workflow `(task, repos)` as JSON."""
         hint = self._task_hints.get(_TASK)
         if (text := plain_text(task)) is not None:  # nearly always
             return WrittenValues(Json(text)) if hint is None or _fits(hint, task) else _plain(text, [""])
         if (hint is None or hint.allows_any(task)) and type(task) is dict and all(type(name) is str for name in task):
             # one part that is lost leaves the others their types
-            return _written_values(*self._write(task, {}, describe))
-        plain, types, lost = self._write({_TASK: task}, self._task_hints, describe)
+            return _written_values(*self._write(task, {}))
+        plain, types, lost = self._write({_TASK: task}, self._task_hints)
         prefix = f"/{_TASK}"
         below = {path.removeprefix(prefix): kind for path, kind in types.items()}
         return _written_values(plain[_TASK], below, {path.removeprefix(prefix): why for path, why in lost.items()})
@@ -390,11 +390,9 @@ class Signature:
         first = next(iter(self._signature.parameters), None)
         return {_TASK: self._hints[first]} if first in self._hints else {}
 
-    def _write(
-        self, values: dict[str, Any], hints: Mapping[str, Hint], describe: Callable[[Any], str]
-    ) -> tuple[dict[str, Any], Types, dict[str, str]]:
+    def _write(self, values: dict[str, Any], hints: Mapping[str, Hint]) -> tuple[dict[str, Any], Types, dict[str, str]]:
         classes: dict[str, type] = {}
-        plain, types, lost = write_all(values, lambda part: json_safe_copy(part, describe), self._kinds, classes)
+        plain, types, lost = write_all(values, json_safe_copy, self._kinds, classes)
         known = classes if self._knows_all else self.classes
         for name, value in values.items():
             path = _pointer(name)
@@ -435,7 +433,7 @@ class Signature:
             why, inner = self._explain(problem).why, problem.path.removeprefix(_pointer(name))
             return f"cannot come back: its {label_of(inner)} {why}" if inner else why
         except Exception as problem:  # values of a user are compared
-            return f"cannot be compared: {problem!r:.200}"
+            return f"cannot be compared: {type_label(problem)}"
 
     def _read(
         self, plain: dict[str, Any], types: Mapping[str, str], hints: Mapping[str, Hint], *, must_fit: bool = True

@@ -16,22 +16,39 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahavishnu.model.errors import CannotRestore, InvalidInput
-from mahavishnu.model.json_value import EMPTY, Json, pointer_step, unescape
+from mahavishnu.model.json_value import EMPTY, Json, label_of, pointer_step, unescape
 from mahavishnu.model.letter import DeadLetter, L, evolve
 from mahavishnu.model.letter_parts import Failure
-from mahavishnu.values.payload import is_secret, mask_failure
+from mahavishnu.model.work import LIFECYCLE
+from mahavishnu.values.payload import (
+    NOT_JSON,
+    Hides,
+    hidden_items,
+    hidden_names,
+    holds_secret,
+    is_secret,
+    mask_failure,
+    mask_text,
+    mask_texts,
+    redact,
+    texts_under,
+)
 
 if TYPE_CHECKING:
     from mahavishnu.values.typed_json import Types
 
 
 ENCRYPTED = "encrypted"  # the kind of an encrypted value
+TASK, METADATA = "task", "metadata"  # parts of letters
+CONTEXT = "context"  # of lifecycle tasks
 LOST = "lost"  # as in `typed_json`, which is loaded only to write values
 _KIND = f'"{ENCRYPTED}"'
+CIPHERTEXT = '"$encrypted:'  # begins each, in JSON
+_TOLD = frozenset([LIFECYCLE, NOT_JSON])  # in the metadata of letters: written here, with texts of errors
 _KEY_BYTES, _NONCE_BYTES, _MARK_BYTES = 32, 12, 16
 KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _TEXT = re.compile(rf"\$encrypted:1:({KEY_ID.pattern}):([0-9a-f]{{32}}):([A-Za-z0-9_-]+)")
@@ -58,16 +75,46 @@ class EncryptedText(NamedTuple):
         return f"$encrypted:1:{self.key}:{self.mark}:{self.ciphertext}"
 
 
+class Binding(NamedTuple):
+    """A part of a record, such as the task of a letter: with its path in there, it is the only place of a ciphertext.
+
+    A letter that has absorbed others may have values that were encrypted for those.
+    """
+
+    owner: str
+    part: str
+    absorbed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, letter: DeadLetter, part: str = TASK) -> Binding:
+        """Return the binding of a letter's task, which it shares with its revisions, or of its metadata."""
+        return cls(
+            f"{letter.namespace}/{letter.entry_id}",
+            part,
+            tuple(f"{letter.namespace}/{each}" for each in letter.absorbed),
+        )
+
+    @classmethod
+    def of_task(cls, namespace: str, task_id: str, part: str = CONTEXT) -> Binding:
+        """Return the binding of a lifecycle task's context, or of the result of a step."""
+        return cls(f"task:{namespace}/{task_id}", part)
+
+    def contexts(self, key: str, mark: str, path: str) -> Iterator[bytes]:
+        """Yield the associated data of a value: as it is encrypted, then as others may have encrypted it."""
+        for owner in (self.owner, *self.absorbed):
+            yield json.dumps(["mahavishnu", 1, key, mark, owner, self.part, path]).encode()
+
+
 class Encryptor(NamedTuple):
     """Functions that make the text of a value: its mark, and its ciphertext by the key that is used now."""
 
     key: str
     mark: Callable[[str], str]
-    encrypt: Callable[[str, str], str]  # the text that is to be encrypted, and its mark
+    encrypt: Callable[[str, str, str], str]  # the text that is to be encrypted, its mark and its path
 
 
 def encrypt_values(
-    value: Any, types: Mapping[str, str], is_secret: Callable[[str], bool], encryptor: Encryptor, former: Any = None
+    value: Any, types: Mapping[str, str], hides: Hides, encryptor: Encryptor, former: Any = None
 ) -> tuple[Any, Types]:
     """Return the JSON value with everything under secret names encrypted, and its types.
 
@@ -79,23 +126,25 @@ def encrypt_values(
 
     def walk(part: Any, old: Any, path: str) -> Any:
         if isinstance(part, dict):
-            before = old if isinstance(old, dict) else {}
+            before, hidden = old if isinstance(old, dict) else {}, hidden_names(part, hides)
             return {
                 name: encrypt(item, before.get(name), below)
-                if is_secret(name) and item is not None
+                if name in hidden and item is not None
                 else walk(item, before.get(name), below)
                 for name, item in part.items()
                 for below in (f"{path}/{pointer_step(name)}",)
             }
         if isinstance(part, list):
             beside = old if isinstance(old, list) and len(old) == len(part) else [None] * len(part)
+            places = hidden_items(part, hides)
             return [
-                walk(item, was, f"{path}/{place}") for place, (item, was) in enumerate(zip(part, beside, strict=True))
+                (encrypt if place in places and item is not None else walk)(item, beside[place], f"{path}/{place}")
+                for place, item in enumerate(part)
             ]
-        return part
+        return encrypt(part, old, path) if isinstance(part, str) and path and holds_secret(part, hides) else part
 
     def encrypt(part: Any, old: Any, path: str) -> Any:
-        below = {each[len(path) :]: kind for each, kind in kinds.items() if each == path or each.startswith(f"{path}/")}
+        below = _types_at(kinds, path)
         if kinds.get(path) == ENCRYPTED and EncryptedText.parse(part) is not None:
             return part
         if any(kind.partition(":")[0] == LOST for kind in below.values()):
@@ -103,12 +152,7 @@ def encrypt_values(
         for each in below:
             del kinds[path + each]
         kinds[path] = ENCRYPTED
-        text = json.dumps({"value": part, "types": below} if below else {"value": part}, separators=(",", ":"))
-        mark = encryptor.mark(_canonical(text))
-        there = EncryptedText.parse(old)
-        if there is not None and there.mark == mark:
-            return old
-        return str(EncryptedText(encryptor.key, mark, encryptor.encrypt(text, mark)))
+        return _encrypted_text(part, below, path, encryptor, old)
 
     return walk(value, former, ""), kinds
 
@@ -120,31 +164,30 @@ def renew_values(
 
     A value with its key and its mark stays as it is.
     """
-    for path in [each for each, kind in types.items() if kind == ENCRYPTED]:
-        holder, step = _holder(value, path)
-        if holder is None or (text := EncryptedText.parse(holder[step])) is None:
+    for path, holder, step in _places_of(value, types):
+        if (text := EncryptedText.parse(holder[step])) is None:
             continue
         plain = decrypt(path, text)
         mark = encryptor.mark(_canonical(plain))
         if (text.key, text.mark) != (encryptor.key, mark):
-            holder[step] = str(EncryptedText(encryptor.key, mark, encryptor.encrypt(plain, mark)))
+            holder[step] = str(EncryptedText(encryptor.key, mark, encryptor.encrypt(plain, mark, path)))
     return value
 
 
-def texts_under(value: Any, is_secret: Callable[[str], bool], *, inside: bool = False) -> Iterator[str]:
-    """Texts and numbers that stand under secret names, at any depth.
+def encrypt_at(value: Any, below: Mapping[str, str], types: Mapping[str, str], encryptor: Encryptor) -> Any:
+    """Encrypt the JSON value where `types` say so; `below` are its types in clear. It changes `value`."""
+    for path, holder, step in _places_of(value, types):
+        holder[step] = _encrypted_text(holder[step], _types_at(below, path), path, encryptor)
+    return value
 
-    >>> [*texts_under({"card": {"pin": 1234}, "to": "ann"}, lambda name: name == "card")]
-    ['1234']
-    """
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from texts_under(item, is_secret, inside=inside or is_secret(str(name)))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from texts_under(item, is_secret, inside=inside)
-    elif inside and isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
+
+def _encrypted_text(part: Any, types: Mapping[str, str], path: str, encryptor: Encryptor, old: Any = None) -> str:
+    """Return the text that stands for a value: `old` if that is of an equal one."""
+    text = json.dumps({"value": part, "types": types} if types else {"value": part}, separators=(",", ":"))
+    mark = encryptor.mark(_canonical(text))
+    if (there := EncryptedText.parse(old)) is not None and there.mark == mark:
+        return str(there)
+    return str(EncryptedText(encryptor.key, mark, encryptor.encrypt(text, mark, path)))
 
 
 def _canonical(text: str) -> str:
@@ -158,11 +201,9 @@ def decrypt_values(
 
     `decrypt(path, text)` raises where it cannot. A value in the clear under the kind `encrypted` was given by a person.
     """
-    kinds = dict(types)
-    for path in [each for each, kind in types.items() if kind == ENCRYPTED]:
-        del kinds[path]
-        holder, step = _holder(value, path)
-        if holder is None or (text := EncryptedText.parse(holder[step])) is None:
+    kinds = {path: kind for path, kind in types.items() if kind != ENCRYPTED}
+    for path, holder, step in _places_of(value, types):
+        if (text := EncryptedText.parse(holder[step])) is None:
             continue
         plain = json.loads(decrypt(path, text))
         holder[step] = plain["value"]
@@ -170,30 +211,17 @@ def decrypt_values(
     return value, kinds
 
 
-def decrypt_texts(value: Any, decrypt: Callable[[str, EncryptedText], str]) -> Any:
-    """The JSON value with each text in clear that stands for an encrypted value, where there are no types beside it."""
-    if isinstance(value, dict):
-        return {name: decrypt_texts(item, decrypt) for name, item in value.items()}
-    if isinstance(value, list):
-        return [decrypt_texts(item, decrypt) for item in value]
-    text = EncryptedText.parse(value)
-    return value if text is None else json.loads(decrypt("", text))["value"]
+def _types_at(types: Mapping[str, str], path: str) -> dict[str, str]:
+    """The types of a part of a value, by their paths in it."""
+    return {each[len(path) :]: kind for each, kind in types.items() if each == path or each.startswith(f"{path}/")}
 
 
-def with_plain_values(given: Any, encrypted: Any, plain: Any) -> Any:
-    """Return what a person gave, with the plain value wherever it has the letter's encrypted text.
-
-    >>> text = f"$encrypted:1:k1:{'0' * 32}:AAAA"
-    >>> with_plain_values({"card": text, "to": "ann"}, {"card": text, "to": "bob"}, {"card": "4111", "to": "bob"})
-    {'card': '4111', 'to': 'ann'}
-    """
-    if isinstance(given, dict) and isinstance(encrypted, dict) and isinstance(plain, dict):
-        return {name: with_plain_values(item, encrypted.get(name), plain.get(name)) for name, item in given.items()}
-    if isinstance(given, list) and isinstance(encrypted, list) and isinstance(plain, list):
-        if len(given) == len(encrypted) == len(plain):
-            return [with_plain_values(*each) for each in zip(given, encrypted, plain, strict=True)]
-        return given
-    return plain if given == encrypted and EncryptedText.parse(given) is not None else given
+def _places_of(value: Any, types: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the path of each encrypted value that is there, with what holds it, and the name or place in that."""
+    for path in [each for each, kind in types.items() if kind == ENCRYPTED]:
+        holder, step = _holder(value, path)
+        if holder is not None:
+            yield path, holder, step
 
 
 def _holder(value: Any, path: str) -> tuple[Any, Any]:
@@ -256,78 +284,114 @@ class Encryption:
         """The key that encrypts: the active one, or the last."""
         return self.active or (list(self.keys)[-1] if self.keys else None)
 
-    def encrypt(self, payload: Json, types: Json, former: Json | None = None) -> tuple[Json, Json]:
+    def encrypt(self, payload: Json, types: Json, binding: Binding, former: Json | None = None) -> tuple[Json, Json]:
         """A payload and its types with what is secret encrypted; `former` is what it was before it was changed."""
         if not self.fields or payload.text[0] not in "{[":
             return payload, types
         value, kinds = encrypt_values(
-            payload.shared_value, types.value, self._is_secret, self._encryptor, former and former.shared_value
+            payload.shared_value,
+            types.value,
+            self._is_secret,
+            self._encryptor(binding),
+            former and former.shared_value,
         )
         if kinds == types.value and value == payload.shared_value:
             return payload, types
         return Json.of(value), Json.of(kinds)
 
-    def renew(self, payload: Json, types: Json) -> tuple[Json, Json]:
+    def renew(self, payload: Json, types: Json, binding: Binding) -> tuple[Json, Json]:
         """Return a payload and its types with all secrets encrypted by the present key.
 
         Raises CannotRestore for what no known key has encrypted.
         """
         if self.keys and _KIND in types.text:
-            value = renew_values(payload.value, types.value, self._decrypt_at, self._encryptor)
+            decrypt, encryptor = self._decryptor(binding), self._encryptor(binding)
+            value = renew_values(payload.value, types.value, decrypt, encryptor)
             payload = payload if value == payload.shared_value else Json.of(value)
-        return self.encrypt(payload, types)
+        return self.encrypt(payload, types, binding)
 
-    def renew_untyped(self, value: Json) -> Json:
-        """Renew JSON that has no types beside it: any text that looks encrypted is taken for that."""
+    def renew_untyped(self, value: Json, binding: Binding) -> Json:
+        """Renew JSON that has no types beside it: a text that was encrypted for this place is taken for that."""
         if value.text[0] not in "{[":
             return value
-        kinds = {path: ENCRYPTED for path in _encrypted_paths(value.shared_value)}
-        return self.renew(value, Json.of(kinds))[0]
+        return self.renew(value, self._kinds_of(value, binding, must_be_known=True), binding)[0]
 
     def renew_letter(self, letter: L) -> L:
         """Return the letter with all secrets encrypted by the present key; itself if they are. See `renew`."""
-        payload, types = self.renew(letter.payload, letter.payload_types)
-        labels, captured = self.renew_untyped(letter.labels), letter.captured_task
-        if captured is not None and (fresh := self.renew_untyped(captured)).text != captured.text:
+        task = Binding.of(letter)
+        payload, types = self.renew(letter.payload, letter.payload_types, task)
+        labels = self.renew_untyped(letter.labels, Binding.of(letter, METADATA))
+        captured = letter.captured_task
+        if captured is not None and (fresh := self.renew_untyped(captured, task)).text != captured.text:
             letter = evolve(letter, captured_task=fresh, captured_digest=fresh.digest)
-        if payload is letter.payload and types is letter.payload_types and labels is letter.labels:
-            return letter
-        return evolve(letter, payload=payload, payload_types=types, labels=labels)
+        if payload is not letter.payload or types is not letter.payload_types or labels is not letter.labels:
+            letter = evolve(letter, payload=payload, payload_types=types, labels=labels)
+        return self.mask_errors(letter)
 
-    def encrypt_labels(self, labels: Json, former: Json | None = None) -> Json:
-        """Metadata with what is secret encrypted. It has no types: what looks encrypted there is taken for that."""
+    def encrypt_labels(self, labels: Json, binding: Binding, former: Json | None = None) -> Json:
+        """Metadata with what is secret encrypted. It has no types: what was encrypted for this place stays."""
         if not self.fields:
             return labels
-        kept = {path: ENCRYPTED for path in _encrypted_paths(labels.shared_value)}
-        return self.encrypt(labels, Json.of(kept), former)[0]
+        return self.encrypt(labels, self._kinds_of(labels, binding, former), binding, former)[0]
 
-    def decrypt_labels(self, labels: Json) -> Json:
-        """Metadata in clear. Raises CannotRestore."""
-        return Json.of(decrypt_texts(labels.shared_value, self._decrypt_at)) if "$encrypted:" in labels.text else labels
+    def decrypt_labels(self, letter: DeadLetter) -> Json:
+        """Return the letter's metadata in clear. Raises CannotRestore for an unknown key.
 
-    def readable_labels(self, labels: Json) -> Json:
-        """Return metadata in clear if its keys are known; else unchanged."""
+        A text that was encrypted for another place is not in clear anywhere: it stays.
+        """
+        binding = Binding.of(letter, METADATA)
+        return self.decrypt(letter.labels, self._kinds_of(letter.labels, binding, must_be_known=True), binding)[0]
+
+    def readable_labels(self, letter: DeadLetter) -> Json:
+        """Return the letter's metadata in clear if its keys are known; else unchanged."""
         try:
-            return self.decrypt_labels(labels)
+            return self.decrypt_labels(letter)
         except CannotRestore:
-            return labels
+            return letter.labels
 
-    def decrypt(self, payload: Json, types: Json) -> tuple[Json, Json]:
+    def decrypt(self, payload: Json, types: Json, binding: Binding) -> tuple[Json, Json]:
         """A payload and its types in clear. Raises CannotRestore, naming the path, the key and what can be done."""
         if _KIND not in types.text:
             return payload, types
-        value, kinds = decrypt_values(payload.value, types.value, self._decrypt_at)
+        value, kinds = decrypt_values(payload.value, types.value, self._decryptor(binding))
         return Json.of(value), Json.of(kinds) if kinds else EMPTY
+
+    def move(self, payload: Json, types: Json, start: Binding, goal: Binding) -> tuple[Json, Json]:
+        """A payload that leaves one record for another, encrypted for that one. Raises CannotRestore."""
+        plain, kinds = self.decrypt(payload, types, start)
+        if plain is payload:
+            return payload, types
+        value = encrypt_at(plain.value, kinds.value, types.value, self._encryptor(goal))
+        return Json.of(value), types
+
+    def move_letter(self, letter: DeadLetter, start: DeadLetter) -> DeadLetter:
+        """A letter made of another one, which has its values, with them encrypted for itself. Raises CannotRestore."""
+        payload, types = self.move(letter.payload, letter.payload_types, Binding.of(start), Binding.of(letter))
+        was, now = Binding.of(start, METADATA), Binding.of(letter, METADATA)
+        labels, _ = self.move(letter.labels, self._kinds_of(letter.labels, was, must_be_known=True), was, now)
+        captured = letter.captured_task
+        if captured is not None:
+            kinds = self._kinds_of(captured, Binding.of(start), must_be_known=True)
+            captured, _ = self.move(captured, kinds, Binding.of(start), Binding.of(letter))
+        if payload is letter.payload and labels is letter.labels and captured is letter.captured_task:
+            return letter
+        return evolve(letter, payload=payload, payload_types=types, labels=labels, captured_task=captured)
 
     def encrypt_letter(self, letter: DeadLetter, before: DeadLetter | None = None) -> DeadLetter:
         """The letter with what is secret encrypted. With what it was `before` a change, it keeps what did not change.
 
-        What a changed letter was captured with is taken from `before`, which has it encrypted.
+        What a changed letter was captured with is taken from `before`, which has it encrypted. Raises InvalidInput for
+        a changed letter with a value that was encrypted for another place.
         """
-        payload, types = self.encrypt(letter.payload, letter.payload_types, before.payload if before else None)
-        if before is not None and before.captured_digest is None and letter.captured_digest is not None:
-            letter = evolve(letter, captured_digest=before.payload.digest, captured_task=before.payload)
-        labels = self.encrypt_labels(letter.labels, before.labels if before else None)
+        if before is not None:
+            self._require_own(letter, before)
+            if before.captured_digest is None and letter.captured_digest is not None:
+                letter = evolve(letter, captured_digest=before.payload.digest, captured_task=before.payload)
+        if not self.fields:
+            return letter
+        former, former_labels = (None, None) if before is None else (before.payload, before.labels)
+        payload, types = self.encrypt(letter.payload, letter.payload_types, Binding.of(letter), former)
+        labels = self.encrypt_labels(letter.labels, Binding.of(letter, METADATA), former_labels)
         if payload is letter.payload and types is letter.payload_types and labels is letter.labels:
             return letter
         return evolve(letter, payload=payload, payload_types=types, labels=labels)
@@ -336,25 +400,19 @@ class Encryption:
         """A letter that was made elsewhere with what is secret encrypted, also in what it was captured with."""
         captured = letter.captured_task
         if self.fields and captured is not None and captured.text[0] in "{[":
-            kinds = {path: ENCRYPTED for path in _encrypted_paths(captured.shared_value)}
-            captured, _ = self.encrypt(captured, Json.of({**letter.payload_types.value, **kinds}))
+            binding = Binding.of(letter)
+            kinds = {**letter.payload_types.value, **self._kinds_of(captured, binding).value}
+            captured, _ = self.encrypt(captured, Json.of(kinds), binding)
             if captured.text != letter.captured_task.text:  # type: ignore[union-attr]
                 letter = evolve(letter, captured_task=captured, captured_digest=captured.digest)
-        return self.encrypt_letter(letter)
+        return self.mask_errors(self.encrypt_letter(letter))
 
     def decrypt_letter(self, letter: DeadLetter) -> DeadLetter:
         """The letter in clear, for what runs it; it must not be written. Raises CannotRestore."""
         if _KIND not in letter.payload_types.text:
             return letter
-        payload, types = self.decrypt(letter.payload, letter.payload_types)
+        payload, types = self.decrypt(letter.payload, letter.payload_types, Binding.of(letter))
         return evolve(letter, payload=payload, payload_types=types)
-
-    def with_plain_task(self, given: Json, letter: DeadLetter) -> Json:
-        """Return a whole task that a person gave for the letter, who may have left encrypted values unchanged."""
-        if _KIND not in letter.payload_types.text:
-            return given
-        plain = self.readable_letter(letter)
-        return Json.of(with_plain_values(given.value, letter.payload.shared_value, plain.payload.shared_value))
 
     def readable_letter(self, letter: DeadLetter) -> DeadLetter:
         """The letter in clear as far as its keys are known; it must not be written."""
@@ -363,22 +421,93 @@ class Encryption:
         except CannotRestore:
             return letter
 
-    def secrets_in(self, payload: Json, types: Json) -> list[str]:
+    def secrets_in(self, payload: Json, types: Json, binding: Binding) -> list[str]:
         """The texts and numbers that are encrypted in a payload, as far as their keys are known."""
         if not self.fields:
             return []
         if _KIND in types.text:
             with suppress(CannotRestore):
-                payload, _ = self.decrypt(payload, types)
+                payload, _ = self.decrypt(payload, types, binding)
         return [*texts_under(payload.shared_value, self._is_secret)]
+
+    def secrets_of(self, letter: DeadLetter) -> list[str]:
+        """The texts and numbers that a letter has encrypted, as far as their keys are known."""
+        binding = Binding.of(letter)
+        secrets = self.secrets_in(letter.payload, letter.payload_types, binding)
+        if letter.captured_task is not None:
+            secrets += self.secrets_in(letter.captured_task, self._kinds_of(letter.captured_task, binding), binding)
+        return [*secrets, *texts_under(self.readable_labels(letter).shared_value, self._is_secret)]
+
+    def mark(self, value: Json, patterns: Sequence[str]) -> Json:
+        """JSON with a keyed hash in the place of what stands under these names; without a key, with a plain one."""
+        if not patterns or value.text[0] not in "{[":
+            return value
+        marking = self._marking if self.keys else b"mahavishnu"
+        marker = Encryptor("-", partial(_mark, marking), lambda *_: "-")
+        return Json.of(encrypt_values(value.shared_value, {}, partial(is_secret, patterns=tuple(patterns)), marker)[0])
 
     def mask_in(self, failure: Failure, letter: DeadLetter) -> Failure:
         """The failure of a run of this letter, with masks where it quotes values that the letter has encrypted."""
-        if not self.fields:
-            return failure
-        secrets = self.secrets_in(letter.payload, letter.payload_types)
-        secrets += texts_under(self.readable_labels(letter.labels).shared_value, self._is_secret)
-        return mask_failure(failure, secrets)
+        return mask_failure(failure, self.secrets_of(letter)) if self.fields else failure
+
+    def mask_errors(self, letter: L, more: Sequence[str] = ()) -> L:
+        """The letter with masks where its errors quote values that it has encrypted, or `more`; itself if none does."""
+        if not self.fields or not (secrets := [*self.secrets_of(letter), *more]):
+            return letter
+        failures = tuple(mask_failure(each, secrets) for each in letter.failures)
+        changes: dict[str, Any] = {} if failures == letter.failures else {"failures": failures}
+        for name in ("error", "last_error", "unfit"):
+            if (text := getattr(letter, name)) and (masked := mask_text(text, secrets)) != text:
+                changes[name] = masked
+        if (labels := self.mask_told(letter.labels, secrets)) is not letter.labels:
+            changes["labels"] = labels
+        return evolve(letter, **changes) if changes else letter
+
+    def mask_told(self, labels: Json, secrets: Sequence[str]) -> Json:
+        """Metadata with masks where what was written here, such as of steps that failed, quotes a secret."""
+        told = {name: value for name, value in labels.shared_value.items() if name in _TOLD}
+        masked = mask_texts(told, secrets)
+        return labels if masked == told else Json.of({**labels.shared_value, **masked})
+
+    def mask_values(self, value: Json, secrets: Sequence[str]) -> Json:
+        """JSON that nothing decrypts, such as the metadata of a move, without secrets; itself if it has none."""
+        if not self.fields or value.text[0] not in "{[":
+            return value
+        masked = mask_texts(redact(value.shared_value, self.fields), secrets)
+        return value if masked == value.shared_value else Json.of(masked)
+
+    def _require_own(self, letter: DeadLetter, before: DeadLetter) -> None:
+        """Raise InvalidInput if an edit has brought a value that was encrypted for another letter, or another place."""
+        kinds = letter.payload_types.value if _KIND in letter.payload_types.text else {}
+        for path, place, name in _places_of(letter.payload.shared_value, kinds):
+            (holder, step), text = _holder(before.payload.shared_value, path), EncryptedText.parse(place[name])
+            if text is None or (holder is not None and holder[step] == str(text)):
+                continue
+            try:
+                self._decrypt_at(Binding.of(letter), path, text)
+            except CannotRestore as problem:
+                raise InvalidInput(f"{label_of(path, TASK)} {problem.why}: an edit takes it in clear") from None
+
+    def _kinds_of(
+        self, value: Json, binding: Binding, former: Json | None = None, *, must_be_known: bool = False
+    ) -> Json:
+        """Return types for JSON without any: what was encrypted for its place is `encrypted`.
+
+        With `must_be_known`, so is what an unknown key has encrypted.
+        """
+        if CIPHERTEXT not in value.text:
+            return EMPTY
+        kinds = {}
+        for path, text in _encrypted_paths(value.shared_value):
+            try:
+                self._decrypt_at(binding, path, text)
+            except CannotRestore:
+                there, place = _holder(former.shared_value, path) if former is not None else (None, None)
+                unchanged = there is not None and there[place] == str(text)
+                if not unchanged and (text.key in self.keys or not must_be_known):
+                    continue
+            kinds[path] = ENCRYPTED
+        return Json.of(kinds)
 
     def _is_secret(self, name: str) -> bool:
         return is_secret(name, self.fields)
@@ -389,40 +518,43 @@ class Encryption:
         return {name: _library()(_derive(key, b"encrypt")) for name, key in self.keys.items()}
 
     @cached_property
-    def _encryptor(self) -> Encryptor:
+    def _marking(self) -> bytes:
+        return _derive(next(iter(self.keys.values())), b"mark")
+
+    def _encryptor(self, binding: Binding) -> Encryptor:
         key = self.key_id
         assert key is not None  # there are fields, so there are keys
-        marking = _derive(next(iter(self.keys.values())), b"mark")
         cipher = self._ciphers[key]
 
-        def mark(text: str) -> str:
-            return hmac.digest(marking, text.encode(), "sha256")[:_MARK_BYTES].hex()
-
-        def encrypt(text: str, mark: str) -> str:
+        def encrypt(text: str, mark: str, path: str) -> str:
             nonce = os.urandom(_NONCE_BYTES)
-            data = nonce + cipher.encrypt(nonce, text.encode(), _context(key, mark))
+            data = nonce + cipher.encrypt(nonce, text.encode(), next(binding.contexts(key, mark, path)))
             return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
-        return Encryptor(key, mark, encrypt)
+        return Encryptor(key, partial(_mark, self._marking), encrypt)
 
-    def _decrypt_at(self, path: str, text: EncryptedText) -> str:
+    def _decryptor(self, binding: Binding) -> Callable[[str, EncryptedText], str]:
+        return partial(self._decrypt_at, binding)
+
+    def _decrypt_at(self, binding: Binding, path: str, text: EncryptedText) -> str:
         if text.key not in self.keys:
             known = f"encryption.keys has {', '.join(self.keys)}" if self.keys else "there are no encryption.keys here"
             why = f"is encrypted with key {text.key!r}, and {known}: add that key, or give the value by an edit"
             raise CannotRestore(path, why)
         from cryptography.exceptions import InvalidTag
 
-        try:
+        with suppress(ValueError):  # of Base64
             data = base64.urlsafe_b64decode(text.ciphertext + "=" * (-len(text.ciphertext) % 4))
-            nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-            plain: bytes = self._ciphers[text.key].decrypt(nonce, rest, _context(text.key, text.mark))
-            return plain.decode()
-        except (InvalidTag, ValueError):
-            raise CannotRestore(
-                path,
-                f"is not what key {text.key!r} has encrypted: it was changed, or the key is another one of this name. "
-                "Give the value by an edit",
-            ) from None
+            nonce, rest, cipher = data[:_NONCE_BYTES], data[_NONCE_BYTES:], self._ciphers[text.key]
+            for context in binding.contexts(text.key, text.mark, path):
+                with suppress(InvalidTag):
+                    plain: bytes = cipher.decrypt(nonce, rest, context)
+                    return plain.decode()
+        raise CannotRestore(
+            path,
+            f"is not what key {text.key!r} has encrypted for this place: it was changed, it comes from another letter "
+            "or another name, or the key is another one of this name. Give the value by an edit",
+        )
 
 
 def encryption_of(fields: Sequence[str], keys: Mapping[str, str], active: str | None = None) -> Encryption:
@@ -437,24 +569,24 @@ def encryption_of(fields: Sequence[str], keys: Mapping[str, str], active: str | 
 NO_ENCRYPTION = Encryption()
 
 
-def _encrypted_paths(value: Any, path: str = "") -> Iterator[str]:
+def _encrypted_paths(value: Any, path: str = "") -> Iterator[tuple[str, EncryptedText]]:
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _encrypted_paths(item, f"{path}/{pointer_step(name)}")
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from _encrypted_paths(item, f"{path}/{place}")
-    elif EncryptedText.parse(value) is not None:
-        yield path
+    elif (text := EncryptedText.parse(value)) is not None and path:
+        yield path, text
+
+
+def _mark(marking: bytes, text: str) -> str:
+    return hmac.digest(marking, text.encode(), "sha256")[:_MARK_BYTES].hex()
 
 
 def _derive(key: bytes, purpose: bytes) -> bytes:
     """A key for one purpose, so that no two uses share one."""
     return hmac.digest(key, b"mahavishnu " + purpose, hashlib.sha256)
-
-
-def _context(key: str, mark: str) -> bytes:
-    return f"mahavishnu:1:{key}:{mark}".encode()
 
 
 def _library() -> Callable[[bytes], Any]:

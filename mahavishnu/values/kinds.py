@@ -237,7 +237,7 @@ def qualified_name(kind: type) -> str:
 def members_of(value: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the sort of the value's class, and the values to make it of again; None for any other class."""
     kind = type(value)
-    if isinstance(value, type):
+    if isinstance(value, type) or hasattr(kind, "_sa_class_manager"):  # a row of a database, with its session
         return None
     if isinstance(value, tuple):
         names = getattr(kind, "_fields", None)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import fnmatch
 import json
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 from uuid import UUID
 
 from mahavishnu.model.events import TRACEPARENT
 from mahavishnu.model.ids import DEFAULT_QUEUE
-from mahavishnu.model.json_value import EMPTY, Json, pointer_step, safe_repr, texts, type_label, unescape
+from mahavishnu.model.json_value import EMPTY, OPEN, Json, pointer_step, texts
 from mahavishnu.model.letter_parts import LOST, MASK, WORKFLOW_SOURCE, DlqReason, Failure, Source
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ Snapshot: TypeAlias = "bytes | _Parts"
 # In the metadata of letters that are not retried automatically:
 NOT_JSON = "dlq_not_json"  #: why: mostly because JSON cannot hold the task or the metadata
 REDACTED = "dlq_redacted"  #: that arguments are masked
-WriteValues: TypeAlias = "Callable[[Any, Callable[[Any], str]], WrittenValues]"
-"""Writes a task as JSON, with descriptions in the place of what cannot come back."""
+WriteValues: TypeAlias = "Callable[[Any], WrittenValues]"
+"""Writes a task as JSON, with its type in the place of what cannot come back."""
 
 
 # ------------------------------------------- the arguments of a run, in memory: a retry gets what the first run got
@@ -149,20 +151,18 @@ class Payload(NamedTuple):
     notes: Mapping[str, str] = MappingProxyType({})
 
 
-def write_payload(
-    request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = (), *, hides: bool = False
-) -> Payload:
+def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = ()) -> Payload:
     """Return the request's task as a letter keeps it. Raises InvalidPayload for a task without any JSON form.
 
     Values that would not come back equal are noted, and so are those that the request masks: a person has to look at
-    them. With `hides`, parts are encrypted afterwards, and what stands for a lost value names its type only.
+    them.
     """
     from mahavishnu.values.typed_json import MASKED, plain_text
 
     is_usual = request.write is None and not patterns and not request.redact
     if is_usual and (text := plain_text(request.task)) is not None:  # nearly always
         return Payload(Json(text), request.payload_types)
-    written = write_values(request, type_label if hides or patterns or request.redact else safe_repr, kinds)
+    written = write_values(request, kinds)
     notes: dict[str, str] = {}
     if written.why_lost is not None:
         if request.write is None:
@@ -172,11 +172,12 @@ def write_payload(
         return Payload(written.payload, written.types, notes)
     plain, types = written.payload.value, written.types.value
     masked = redact(plain, (*request.redact, *patterns))
-    paths = list(_changed_paths(plain, masked, ""))
-    for path in paths:
+    own = {path for path, _ in _changed_places(plain, redact(plain, request.redact), "")}
+    hides = partial(is_secret, patterns=(*request.redact, *patterns))
+    for path, value in _changed_places(plain, masked, ""):
         below = [each for each in types if each == path or each.startswith(f"{path}/")]
-        wanted = any(is_secret(unescape(step), request.redact) for step in path.split("/"))
-        if below or wanted:  # nobody takes the mask for the value
+        wanted = path in own
+        if below or wanted or (isinstance(value, str) and holds_secret(value, hides)):  # nobody takes the mask for it
             types = {each: kind for each, kind in types.items() if each not in below} | {path: f"{LOST}:{MASKED}"}
         if wanted:
             names = ", ".join(request.redact)
@@ -184,7 +185,7 @@ def write_payload(
     return Payload(Json.of(masked), Json.of(types) if types else EMPTY, notes)
 
 
-def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: Iterable[ValueKind]) -> WrittenValues:
+def write_values(request: LetterRequest, kinds: Iterable[ValueKind]) -> WrittenValues:
     """The request's task with its types: by the hints of what runs it, if they are known here."""
     from mahavishnu.values.arguments import Signature, WrittenValues
     from mahavishnu.values.typed_json import plain_text
@@ -192,21 +193,22 @@ def write_values(request: LetterRequest, describe: Callable[[Any], str], kinds: 
     if request.payload_types.text != EMPTY.text:  # it is written already
         return WrittenValues(Json.of(request.task), request.payload_types)
     if request.write is not None:
-        return request.write(request.task, describe)
+        return request.write(request.task)
     if (text := plain_text(request.task)) is not None:
         return WrittenValues(Json(text))
-    return Signature.of_any_task(kinds).write_task(request.task, describe)
+    return Signature.of_any_task(kinds).write_task(request.task)
 
 
-def _changed_paths(plain: Any, masked: Any, path: str) -> Iterator[str]:
+def _changed_places(plain: Any, masked: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the paths of what is masked, with what it was."""
     if isinstance(plain, dict) and isinstance(masked, dict):
         for name, item in plain.items():
-            yield from _changed_paths(item, masked[name], f"{path}/{pointer_step(name)}")
+            yield from _changed_places(item, masked[name], f"{path}/{pointer_step(name)}")
     elif isinstance(plain, list) and isinstance(masked, list):
         for place, item in enumerate(plain):
-            yield from _changed_paths(item, masked[place], f"{path}/{place}")
+            yield from _changed_places(item, masked[place], f"{path}/{place}")
     elif plain != masked:
-        yield path
+        yield path, plain
 
 
 def is_secret(key: str, patterns: Sequence[str]) -> bool:
@@ -220,25 +222,152 @@ def _secrets(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(fnmatch.translate(each.lower()) for each in patterns) or r"(?!)")
 
 
+Hides: TypeAlias = "Callable[[str], bool]"
+"""Whether values under this name are secret."""
+
+
 def redact(value: Any, patterns: Sequence[str]) -> Any:
     """`value` with the values under matching keys masked, at any depth. A masked payload may not run again as it is.
 
-    >>> redact({"user": "ann", "api_token": "s3cret"}, ["*token*"])
-    {'user': 'ann', 'api_token': '***'}
+    Pairs, as of headers, are masked by their names, and so are texts and bytes that are JSON, a form, headers or a
+    cookie with such a name in it: these as a whole.
+
+    >>> redact({"user": "ann", "api_token": "s3cret", "headers": [["X-Token", "s3cret"]]}, ["*token*"])
+    {'user': 'ann', 'api_token': '***', 'headers': [['X-Token', '***']]}
+    >>> redact(["user=ann&token=s3cret"], ["*token*"])
+    ['***']
     """
-    if not patterns:
-        return value
-    if isinstance(value, Mapping):
-        names = [(key, str.__str__(key) if isinstance(key, str) else str(key)) for key in value]  # as JSON spells them
-        return {key: MASK if is_secret(name, patterns) else redact(value[key], patterns) for key, name in names}
+    return _redact(value, partial(is_secret, patterns=patterns)) if patterns else value
+
+
+def _redact(value: Any, hides: Hides) -> Any:
+    if isinstance(value, dict) or type(value) in OPEN:
+        hidden = hidden_names(value, hides)
+        return {key: MASK if key in hidden else _redact(value[key], hides) for key in value}
     if isinstance(value, list | tuple):
-        return [redact(item, patterns) for item in value]
+        hidden_places = hidden_items(value, hides)
+        return [MASK if place in hidden_places else _redact(item, hides) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return [redact(item, patterns) for item in sorted(value, key=str)]
+        return [_redact(item, hides) for item in sorted(value, key=str)]
     if isinstance(value, Enum):
-        inner = redact(value.value, patterns)
+        inner = _redact(value.value, hides)
         return value if inner is value.value else inner
-    return value
+    return MASK if isinstance(value, str | bytes | bytearray) and holds_secret(value, hides) else value
+
+
+_NAME, _VALUE = frozenset(["name", "key", "header"]), "value"  # of the parts of a list that stand for pairs
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}={0,2}")
+_PART = r"[^\s=&;?]+=[^\s&;]*"
+_FORM = re.compile(rf"(?:[^\s=&;?]*\?)?{_PART}(?:(?:&|;\s*|\s+){_PART})*;?")  # also a query, a cookie, a DSN
+_FORM_NAME = re.compile(r"(?:^|[?&;\s])([^\s=&;?]+)=([^\s&;]*)")
+_HEADER = re.compile(r"""^[ \t"']*([\w.-]+)["']?[ \t]*[:=][ \t]*(.+)$""", re.MULTILINE)
+_MULTIPART = re.compile(
+    r"""form-data;[^\n]{0,99}?name="?([^";\n]{1,99})[^\n]{0,299}\n(?:[^\n]+\n){0,9}?\r?\n([^\n]*)"""
+)
+_SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
+
+
+def hidden_names(value: Mapping[Any, Any], hides: Hides) -> set[Any]:
+    """Return the keys whose values are secret; in an object that is a pair, such as a header, that is the value."""
+    hidden = {key for key in value if _is_hidden(key, hides)}
+    if _VALUE in value and any(name in value and _is_hidden(value[name], hides) for name in _NAME):
+        hidden.add(_VALUE)
+    return hidden
+
+
+def hidden_items(value: Sequence[Any], hides: Hides) -> set[int]:
+    """Return the places that are secret: of a named tuple those of its fields, of a pair the second one."""
+    if (names := getattr(type(value), "_fields", None)) is not None:
+        return {place for place, name in enumerate(names) if hides(str(name))}
+    is_pair = len(value) == 2 and isinstance(value[0], str | bytes) and not isinstance(value[1], dict)
+    if is_pair and any(map(str.isspace, str(value[0]))):  # a text, and no name
+        return set()
+    return {1} if is_pair and _is_hidden(value[0], hides) else set()
+
+
+def _is_hidden(name: Any, hides: Hides) -> bool:
+    """Return True for a secret name, also of bytes, or in Base64, as bytes are written."""
+    text = name if isinstance(name, str) else name.decode("latin-1") if isinstance(name, bytes) else str(name)
+    return hides(text) or ((plain := _from_base64(text)) is not None and hides(plain))
+
+
+def _from_base64(text: str) -> str | None:
+    """Return the text that this one stands for, if it is Base64 of any."""
+    if len(text) % 4 or _BASE64.fullmatch(text) is None:
+        return None
+    try:
+        return base64.b64decode(text, altchars=b"-_" if "-" in text or "_" in text else None, validate=True).decode()
+    except ValueError:
+        return None
+
+
+def holds_secret(text: str | bytes | bytearray, hides: Hides) -> bool:
+    """Return True for JSON, a form, a query, a cookie or headers that have a value under a secret name."""
+    return any(True for _ in texts_in(text, hides))
+
+
+def texts_in(text: str | bytes | bytearray, hides: Hides) -> Iterator[str]:
+    """Yield the secrets that a text names: see `holds_secret`.
+
+    >>> [*texts_in(b'{"pin": 1234, "to": "ann"}', lambda name: name == "pin")]
+    ['1234']
+    """
+    plain = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
+    if plain.lstrip()[:1] in ("{", "[", '"'):
+        with suppress(ValueError, RecursionError):
+            yield from texts_under(json.loads(plain), hides)
+            return
+    if (inner := _from_base64(plain)) is not None:
+        yield from texts_in(inner, hides)
+    if "=" not in plain and ":" not in plain:
+        return
+    if _FORM.fullmatch(plain.strip()) is not None:
+        found = [(unquote_plus(name), unquote_plus(value)) for name, value in _FORM_NAME.findall(plain)]
+    elif "form-data;" in plain:
+        found = _MULTIPART.findall(plain)
+    else:
+        lines = [line for line in plain.splitlines() if line.strip()]
+        found = _HEADER.findall(plain)
+        if len(found) < len(lines) - 1 or not found:  # the first one may be that of a request
+            found = []
+    for name, value in found:
+        if hides(name):
+            yield from _quotable(value.strip(" \t\r\"'"))
+
+
+def texts_under(value: Any, hides: Hides, *, inside: bool = False) -> Iterator[str]:
+    """Texts and numbers that stand under secret names, at any depth, as an error may quote them.
+
+    >>> [*texts_under({"card": {"pin": 1234}, "to": "ann"}, lambda name: name == "card")]
+    ['1234']
+    """
+    if isinstance(value, Mapping):
+        hidden = hidden_names(value, hides)
+        for name in value:
+            yield from texts_under(value[name], hides, inside=inside or name in hidden)
+    elif isinstance(value, list | tuple):
+        places = hidden_items(value, hides)
+        for place, item in enumerate(value):
+            yield from texts_under(item, hides, inside=inside or place in places)
+    elif isinstance(value, str | bytes | bytearray):
+        if inside:
+            yield from _quotable(value if isinstance(value, str) else bytes(value).decode("utf-8", "replace"))
+        else:
+            yield from texts_in(value, hides)
+    elif inside and isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _quotable(text: str) -> Iterator[str]:
+    """Yield a secret, and the parts of it that are secret without the others."""
+    yield text
+    if (found := _SCHEME.fullmatch(text.strip())) is not None:
+        yield found[1]
+        text = found[1]
+    elif "=" in text and _FORM.fullmatch(text.strip()) is not None:
+        yield from (value for _, value in _FORM_NAME.findall(text))
+    if (inner := _from_base64(text)) is not None:
+        yield inner
 
 
 class LetterRequest(NamedTuple):
@@ -321,6 +450,24 @@ def mask_text(text: str, secrets: Iterable[str]) -> str:
     "no user '***'"
     """
     return _mask(text, _forms_of(secrets))
+
+
+def mask_texts(value: Any, secrets: Iterable[str]) -> Any:
+    """The JSON value with masks where any text in it quotes one of these.
+
+    >>> mask_texts({"why": ["no user 'ann smith'", 7]}, ["ann smith"])
+    {'why': ["no user '***'", 7]}
+    """
+    forms = _forms_of(secrets)
+
+    def walk(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: walk(item) for name, item in part.items()}
+        if isinstance(part, list):
+            return [walk(item) for item in part]
+        return _mask(part, forms) if isinstance(part, str) else part
+
+    return walk(value) if forms else value
 
 
 def _forms_of(secrets: Iterable[str]) -> set[str]:

@@ -20,7 +20,16 @@ from enum import Enum
 from typing import Any
 
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
-from mahavishnu.model.json_value import EMPTY, MAX_DEPTH, Json, label_of, nesting_depth, pointer_step, unescape
+from mahavishnu.model.json_value import (
+    EMPTY,
+    MAX_DEPTH,
+    Json,
+    label_of,
+    nesting_depth,
+    pointer_step,
+    type_label,
+    unescape,
+)
 from mahavishnu.model.letter_parts import LOST
 from mahavishnu.values.kinds import (
     LARGE_INT,
@@ -204,7 +213,7 @@ class _Writer:
             raise
         except Exception as problem:  # parts of a user's value may raise anything
             is_ours = isinstance(problem, _CannotWrite | ValueError)
-            why = str(problem) if is_ours else f"cannot be read: {problem!r:.200}"
+            why = str(problem) if is_ours else f"cannot be read: {type_label(problem)}"
             if self._describe is None:
                 raise InvalidPayload(label_of(path, self._name), why) from None
             self.lost[path] = why

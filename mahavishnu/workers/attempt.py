@@ -235,7 +235,9 @@ class AttemptRunner:
                 try:
                     task = self._restore_task(plain)
                 except CannotRestore as problem:
-                    return RunningAttempt(leased, letter, unfit=problem)
+                    why = self._context.letter_factory.mask_quotes(problem.why, plain.payload.shared_value)
+                    unfit = CannotRestore(problem.path, why, needs_edit=problem.needs_edit)
+                    return RunningAttempt(leased, letter, unfit=unfit)
                 result = await self._adapter.run(task, list(letter.repos))
                 error = failure_in_result(result)
         except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us

@@ -25,13 +25,15 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS, stored_kinds
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.tasks.letters import binding_of
 from mahavishnu.tasks.records import TASKS
+from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.testing import Faults, FaultyStore, turn
-from mahavishnu.values.encryption import Encryption, new_key
+from mahavishnu.values.encryption import Binding, Encryption, new_key
 from tests.settings.test_wiring_access import client
 from tests.support.queues import House, letter_of, queue_of
 from tests.support.store_strategies import awkward_texts, objects
-from tests.values.test_encryption import CANARY, Shop, open_letters, settings
+from tests.values.test_encryption import CANARY, HERE, Shop, open_letters, settings
 
 SECRET_VALUES = st.none() | st.integers(-9, 9) | awkward_texts | objects(awkward_texts).map(lambda each: each.value)
 
@@ -91,7 +93,8 @@ async def test_what_was_kept_in_clear_is_encrypted_and_the_old_key_can_go(any_ho
     text = await kept(only)
     assert "$encrypted:1:k2:" in text and "$encrypted:1:k1:" not in text
     for revision in await only.letters.revisions("charge:A-1"):
-        assert only.context.letter_factory.encryption.decrypt(revision.task, Json.of(revision.payload_types))
+        here, types = Binding.of(await letter_of(only, "charge:A-1")), Json.of(revision.payload_types)
+        assert CANARY in only.context.letter_factory.encryption.decrypt(revision.task, types, here)[0].text
     (lease,) = await only.queues.lease("mail", "w1")
     assert lease.item.payload == {"card": CANARY}
     restored = await only.archive.restore("charge:B-2", by="ann")
@@ -209,7 +212,10 @@ async def test_tracked_tasks_and_archived_ones_need_the_old_key_no_more(any_hous
     (line,) = (await queue_of(app).archive.search_tasks()).items
     case = await queue_of(app).archive.show_task(line.copy.task_id)
     encryption = queue_of(app).context.letter_factory.encryption
-    assert encryption.decrypt(case.task.context, case.task.context_types)[0].member("card") == CANARY
+    assert (
+        encryption.decrypt(case.task.context, case.task.context_types, binding_of(case.task))[0].member("card")
+        == CANARY
+    )
     assert case.letter is not None and case.letter.task_id == "pay:old"
 
 
@@ -230,11 +236,67 @@ async def test_a_task_whose_letter_is_called_by_what_it_was_given_finds_it_under
     assert till.ran == [{"card": "another card", "limit": Decimal("7.50")}]
 
 
-async def test_a_task_that_somebody_else_runs_stays_as_it_was_given(house: House) -> None:
-    app = house.app(**settings("k1"))
-    task = await app.lifecycle.create("theirs", {"card": CANARY})
-    assert (await queue_of(app).encryption.renew_all(dry_run=False)).changed == 0
-    assert (await app.lifecycle.get(task.task_id)).context.value == {"card": CANARY}
+async def test_a_task_that_the_application_runs_is_encrypted_and_read_by_the_code_that_does_its_work(
+    house: House,
+) -> None:
+    before, app = house.app(encryption={"fields": [], "keys": {}}), house.app(**settings("k1"))
+    old = await before.lifecycle.create("old", {"card": CANARY})
+    await before.lifecycle.transition(old.task_id, "initializing", metadata={"pin": CANARY}, reason=f"for {CANARY}")
+    new = await app.lifecycle.create("new", {"card": CANARY, "pin": None})
+    await app.lifecycle.transition(new.task_id, "initializing")
+    await app.lifecycle.transition(new.task_id, "steps_in_process")
+    await app.lifecycle.begin_step(new.task_id, "one")
+    await app.lifecycle.complete_step(new.task_id, "one", {"card": CANARY})
+    assert (await queue_of(app).encryption.renew_all(dry_run=False)).changed == 1
+    assert CANARY not in await kept(queue_of(app))
+    for each in (old, new):
+        task = await app.lifecycle.get_in_clear(each.task_id)
+        assert task.context.member("card") == CANARY
+    assert task.steps[0].result == Json.of({"card": CANARY})
+    again = await app.lifecycle.create("new", {"card": CANARY, "pin": None})
+    other = await app.lifecycle.create("new", {"card": f"{CANARY}-2", "pin": None})
+    assert again.task_id == new.task_id != other.task_id
+    viewer = queue_of(app).for_actor(Principal("ann", frozenset({Permission.VIEW})))
+    with pytest.raises(PermissionDenied):
+        await Lifecycle(viewer.context).get_in_clear(new.task_id)
+
+
+async def test_errors_that_were_kept_before_quote_nothing_that_is_encrypted_now(any_house: House) -> None:
+    """Of open letters with former values, of former and archived letters, and of tasks with their steps."""
+    before = any_house.app(encryption={"fields": [], "keys": {}})
+    queue = queue_of(before)
+
+    @before.workflow("quote", key="order", track=True)
+    async def quote(order: str, card: str) -> None:
+        await before.lifecycle.step("ask", refuse, card)
+
+    async def refuse(card: str) -> None:
+        problem = ConnectionError(f"the bank refused {card}")
+        problem.add_note(f"its number is {card}")
+        raise problem
+
+    for order in ("A-1", "B-2", "B-2"):
+        with pytest.raises(ConnectionError):
+            await quote(order, CANARY)
+        await open_letters(before)
+        if order == "B-2":
+            await queue.letters.resolve("quote:B-2", by="ann")
+    any_house.clock.advance(100 * 86400)
+    await queue.archive.archive_completed_tasks(dry_run=False)
+    await queue.letters.edit("quote:A-1", patch={"card": f"second-{CANARY}"}, by="ann")
+    await queue.retry_task("quote:A-1")
+    await queue.letters.edit("quote:A-1", patch={"card": "third-value"}, by="ann")
+    assert (await kept(queue)).count(CANARY) > 9
+    after = queue_of(any_house.app(**settings("k1")))
+    done = await after.encryption.renew_all(dry_run=False)
+    assert not done.failed and "the audit and published events" in done.out_of_reach[0]
+    left = [line for line in (await kept(after)).splitlines() if CANARY in line]
+    assert left and all(line.startswith("audit: ") for line in left), "it was said"
+    done = await after.encryption.renew_all(dry_run=False, scrub=True)
+    assert not done.failed and "audit" not in str(done.out_of_reach)
+    text = await kept(after)
+    assert CANARY not in text and "the bank refused ***" in text
+    assert (await after.encryption.renew_all(scrub=True)).changed == 0
 
 
 async def test_a_letter_that_is_being_run_meanwhile_is_renewed_and_its_run_counts(any_house: House) -> None:
@@ -358,11 +420,11 @@ async def test_it_is_asked_for_over_http(house: House) -> None:
 def test_renewing_keeps_every_value_and_changes_nothing_twice(secret: Any, other: Any) -> None:
     keys = {"k1": b"1" * 32, "k2": b"2" * 32}
     old, new = Encryption(("*secret*",), {"k1": keys["k1"]}), Encryption(("*secret*",), keys)
-    payload, types = old.encrypt(Json.of({"secret": secret, "other": other}), Json.of({}))
-    fresh, kinds = new.renew(payload, types)
-    assert new.renew(fresh, kinds)[0] is fresh
+    payload, types = old.encrypt(Json.of({"secret": secret, "other": other}), Json.of({}), HERE)
+    fresh, kinds = new.renew(payload, types, HERE)
+    assert new.renew(fresh, kinds, HERE)[0] is fresh
     last = Encryption((), {"k2": keys["k2"]})
-    assert last.decrypt(fresh, kinds)[0].value == {"secret": secret, "other": other}
+    assert last.decrypt(fresh, kinds, HERE)[0].value == {"secret": secret, "other": other}
 
 
 async def test_an_error_that_quotes_an_encrypted_value_is_kept_without_it(any_house: House) -> None:

@@ -19,7 +19,17 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, as_dict, evolve
-from mahavishnu.values.encryption import ENCRYPTED, EncryptedText, Encryption, encryption_of, new_key, parse_key
+from mahavishnu.model.permissions import Permission, Principal, Scope
+from mahavishnu.values.encryption import (
+    ENCRYPTED,
+    TASK,
+    Binding,
+    EncryptedText,
+    Encryption,
+    encryption_of,
+    new_key,
+    parse_key,
+)
 from mahavishnu.values.typed_json import read, write_json
 from tests.support.queues import NETWORK, House, letter_of, queue_of
 from tests.support.store_strategies import awkward_texts, objects
@@ -284,42 +294,43 @@ def files_with(secret: bytes, folder: Path) -> list[str]:
 
 
 SECRETS = Encryption(("*secret*",), {"k1": b"1" * 32})
+HERE = Binding("default/e-1", TASK)
 
 
 @given(
     st.none() | st.booleans() | st.integers(-9, 9) | awkward_texts | objects(awkward_texts).map(lambda each: each.value)
 )
 def test_what_is_encrypted_comes_back(value: Any) -> None:
-    payload, types = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY)
-    plain, kinds = SECRETS.decrypt(payload, types)
+    payload, types = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY, HERE)
+    plain, kinds = SECRETS.decrypt(payload, types, HERE)
     assert plain.value == {"a secret": Json.of(value).value, "x": [Json.of(value).value]} and kinds.value == {}
-    again, _ = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY)
+    again, _ = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY, HERE)
     assert again.digest == payload.digest
-    kept, _ = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY, payload)
+    kept, _ = SECRETS.encrypt(Json.of({"a secret": value, "x": [value]}), EMPTY, HERE, payload)
     assert kept.text == payload.text
 
 
 def test_types_inside_an_encrypted_value_are_encrypted_too() -> None:
     payload, types = write_json({"secrets": [Decimal("1.5"), timedelta(1)], "day": date(2026, 1, 2)})
-    hidden, kinds = SECRETS.encrypt(payload, types)
+    hidden, kinds = SECRETS.encrypt(payload, types, HERE)
     assert kinds.value == {"/secrets": ENCRYPTED, "/day": "date"}
-    plain, kinds = SECRETS.decrypt(hidden, kinds)
+    plain, kinds = SECRETS.decrypt(hidden, kinds, HERE)
     assert read(plain.value, kinds.value) == {"secrets": [Decimal("1.5"), timedelta(1)], "day": date(2026, 1, 2)}
 
 
 def test_a_text_that_only_looks_encrypted_is_encrypted_like_any_other() -> None:
     forged = str(EncryptedText("k1", "0" * 32, "AAAA"))
-    payload, types = SECRETS.encrypt(Json.of({"secret": forged}), EMPTY)
+    payload, types = SECRETS.encrypt(Json.of({"secret": forged}), EMPTY, HERE)
     assert forged not in payload.text
-    assert SECRETS.decrypt(payload, types)[0].value == {"secret": forged}
+    assert SECRETS.decrypt(payload, types, HERE)[0].value == {"secret": forged}
 
 
 def test_equal_values_of_two_keys_have_the_same_mark_and_others_have_not() -> None:
     newer = Encryption(("*secret*",), {"k1": b"1" * 32, "k2": b"2" * 32})
     value = Json.of({"secret": "x"})
-    one, other = SECRETS.encrypt(value, EMPTY)[0], newer.encrypt(value, EMPTY)[0]
+    one, other = SECRETS.encrypt(value, EMPTY, HERE)[0], newer.encrypt(value, EMPTY, HERE)[0]
     assert one.text != other.text and one.digest == other.digest
-    assert SECRETS.encrypt(Json.of({"secret": "y"}), EMPTY)[0].digest != one.digest
+    assert SECRETS.encrypt(Json.of({"secret": "y"}), EMPTY, HERE)[0].digest != one.digest
 
 
 @pytest.mark.parametrize(
@@ -345,9 +356,9 @@ def test_a_key_is_not_shown() -> None:
 
 
 def test_what_no_key_here_has_encrypted_says_which_one() -> None:
-    payload, types = SECRETS.encrypt(Json.of({"secret": "x"}), EMPTY)
+    payload, types = SECRETS.encrypt(Json.of({"secret": "x"}), EMPTY, HERE)
     with pytest.raises(CannotRestore, match=r"secret is encrypted with key 'k1', and there are no encryption.keys"):
-        Encryption().decrypt(payload, types)
+        Encryption().decrypt(payload, types, HERE)
 
 
 async def test_what_is_imported_in_clear_is_stored_encrypted(house: House) -> None:
@@ -367,3 +378,71 @@ async def test_what_is_imported_in_clear_is_stored_encrypted(house: House) -> No
     for task in (captured, edited):
         await dlq.enqueue("wf_1", task, [], "connection reset")
     assert [each.occurrences for each in await dlq.list_tasks()] == [3]
+
+
+async def test_an_encrypted_value_is_of_no_use_anywhere_else(house: House) -> None:
+    """In another letter, under another name, in metadata, swapped in the store, in an edit; in its own it is."""
+    app, ran = house.app(**settings("k1")), list[Any]()
+    dlq = app.dlq
+    app.register_adapter("echo", lambda task, repos: ran.append(task))
+    for name in ("ann", "eve"):
+        await dlq.enqueue(name, {"card": f"{CANARY}-{name}", "pin": "1", "note": "x"}, [], "boom", adapter="echo")
+    ann, eve = [await letter_of(dlq, name) for name in ("ann", "eve")]
+    with pytest.raises(InvalidInput, match="a ciphertext belongs to the letter"):
+        await dlq.enqueue("new", {"note": ann.task["card"]}, [], "boom", payload_types={"/note": ENCRYPTED})
+    await dlq.enqueue("label", {}, [], "boom", metadata={"card": ann.task["card"], "note": ann.task["card"]})
+    assert CANARY not in str(await dlq.letters.reveal("label", by="eve"))
+    for task in ({**eve.task, "card": ann.task["card"]}, {**eve.task, "pin": eve.task["card"]}):
+        with pytest.raises(InvalidInput, match=r"task\.(card|pin) is not what key 'k1' has encrypted for this place"):
+            await dlq.letters.edit("eve", task=task, payload_types=eve.payload_types.value, by="eve")
+    swapped = evolve(eve, payload=Json.of({**eve.task, "card": eve.task["pin"], "pin": eve.task["card"]}))
+    for forged in (evolve(eve, payload=ann.payload), swapped):
+        current = await letter_of(dlq, "eve")
+        await dlq.context.letters.write([evolve(current, payload=forged.payload)])
+        assert not (await dlq.retry_task("eve"))["success"] and not ran
+        with pytest.raises(CannotRestore, match="comes from another letter"):
+            await dlq.letters.reveal("eve", by="eve")
+    assert (await dlq.retry_task("ann"))["success"] and ran[0]["card"] == f"{CANARY}-ann"
+
+
+async def test_what_moves_is_encrypted_for_its_new_place(any_house: House) -> None:
+    """Between queues, to another namespace, back to a revision, and into the archive and back."""
+    app = any_house.app(**settings("k1"))
+    dlq, other = app.dlq, any_house.app(dlq_namespace="other", **settings("k1")).dlq
+    await dlq.queues.create("morgue")
+    await dlq.queues.create("mail", dead_queue="morgue")
+    await dlq.queues.produce("mail", {"card": CANARY}, metadata={"pin": CANARY})
+    (lease,) = await dlq.queues.lease("mail", "w1")
+    await dlq.queues.retry("mail", lease.item.id, lease.token, dead=True)
+    (lease,) = await dlq.queues.lease("morgue", "w1")
+    assert lease.item.payload == {"card": CANARY}
+
+    await dlq.enqueue("wf_1", {"card": CANARY, "n": 1}, [], "boom", metadata={"pin": CANARY})
+    await dlq.letters.edit("wf_1", patch={"card": "second"}, by="ann")
+    await dlq.letters.restore("wf_1", 0, by="ann")
+    assert (await dlq.letters.reveal("wf_1", by="ann"))["task"]["card"] == CANARY
+    lines = [line async for line in dlq.transfer.export() if '"wf_1"' in line]
+    stranger = Principal("eve", frozenset(Permission), Scope(namespaces=frozenset({"other"})))
+    refused = (await other.for_actor(stranger).transfer.import_letters(lines, namespace="other")).refused
+    assert "outside of the scope of eve" in str([*refused.values()])
+    await other.transfer.import_letters(lines, namespace="other")
+    assert await other.letters.reveal("wf_1", by="ann") == await dlq.letters.reveal("wf_1", by="ann")
+
+    await dlq.letters.resolve("wf_1", by="ann")
+    any_house.clock.advance(100 * 86400)
+    await dlq.archive.archive_completed_tasks(dry_run=False)
+    await dlq.archive.restore("wf_1", by="ann")
+    assert (await dlq.letters.reveal("wf_1", by="ann"))["metadata"] == {"pin": CANARY}
+
+
+async def test_an_item_whose_key_is_unknown_stays_in_its_queue(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    dlq, stranger = house.app(**settings("k1")).dlq, house.app(**settings("k2")).dlq
+    await dlq.queues.create("morgue")
+    await dlq.queues.create("mail", dead_queue="morgue")
+    await dlq.queues.produce("mail", {"card": CANARY})
+    (lease,) = await dlq.queues.lease("mail", "w1")
+    await stranger.queues.retry("mail", lease.item.id, lease.token, dead=True)
+    assert "stays in its queue" in caplog.text and not (await dlq.queues.items("morgue")).items
+    await dlq.queues.maintain()
+    (lease,) = await dlq.queues.lease("morgue", "w1")
+    assert lease.item.payload == {"card": CANARY}
