@@ -13,16 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from mahavishnu.archive.partitions import (
-    ArchiveReader,
-    CopyPage,
-    CopySource,
-    Partitions,
-    copy_verified,
-    find_in_partitions,
-    read_case,
-    require_home,
-)
+from mahavishnu.archive.copies import ArchiveReader, CopySource, copy_verified, read_case
+from mahavishnu.archive.partitions import CopyPage, Partitions, find_in_partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
 from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.engine.context import QueueContext
@@ -31,24 +23,27 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, Page, pages
+from mahavishnu.stores.base import Collection, Cursor, Page, home_of, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
-from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition
+from mahavishnu.tasks.task import OldTransition, TaskRecord, as_old_transition
 
 _LEFT = Between("left", at_least=1)
 _SCOPED = frozenset({"namespace", "queue"})
+_LOOKED_AT = 500  # tasks of one page, where nothing is archived yet
 _LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
 class TaskArchiving:
     """One go at archiving lifecycle tasks, in the store that all processes share."""
 
-    def __init__(self, context: QueueContext, rules: RetentionRules, partitions: Partitions) -> None:
-        self._context, self._clock, self._rules, self._places = context, context.clock, rules, partitions
-        self._tasks = NamespaceRecords(partitions.home.collection(TASKS), context.namespace)
-        self._transitions = partitions.home.collection(TRANSITIONS)
+    def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
+        self._context, self._clock, self._rules = context, context.clock, rules
+        home = home_of(context.store)
+        self._places = Partitions(home, context.clock, context.meters)
+        self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
+        self._transitions = home.collection(TRANSITIONS)
         self.failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> int:
@@ -60,24 +55,20 @@ class TaskArchiving:
             await self.finish()
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
             return 0
-        count = 0
+        count, handover = 0, Lifecycle(self._context).handover
         async for page in pages(self._tasks, query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
+            needed = await handover.find_needed(page)
             for task in page:
-                if await self._may_leave(task):
+                if task.task_id not in needed:
                     months[month_of(task.state_entered_at)].append(task)
             for month, tasks in months.items():
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
-    async def _may_leave(self, task: TaskRecord) -> bool:
-        """Return False for a failed task that an open letter needs."""
-        return task.state is not TaskState.ERROR or not await Lifecycle(self._context).handover.is_needed(task)
-
     async def has_work(self) -> bool:
-        """Return whether anything is to be done, judging by the first tasks."""
-        query = leaving_tasks(self._rules, self._clock.now(), 1)
-        if query is not None and (await self._tasks.find(query)).items:
+        """Return whether anything is to be done."""
+        if await self.run(_LOOKED_AT, dry_run=True):
             return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 
@@ -102,7 +93,7 @@ class TaskArchiving:
         partition = await self._places.provide_for_tasks(month)
         if partition is None:
             return 0
-        copies, now = self._places.tasks(partition.name), self._clock.now()
+        copies, now = self._places.tasks(partition), self._clock.now()
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
         originals = {archived_task_key(task): task for task in tasks}
@@ -187,7 +178,7 @@ async def search_task_copies(
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
+    archiving = TaskArchiving(context, context.rules(RetentionRules))
 
     async def find(name: str, most: int, cursor: Cursor | None) -> tuple[Sequence[ArchivedTask], Page[ArchivedTask]]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
@@ -221,7 +212,7 @@ async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCas
 async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
     """Return the matching archived tasks with their partitions, the latest first."""
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
+    archiving = TaskArchiving(context, context.rules(RetentionRules))
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]

@@ -95,6 +95,13 @@ def goes_on(task: TaskRecord, letter: DeadLetter) -> bool:
     return task.state is not TaskState.COMPLETE and covers_repos(task, letter)
 
 
+def may_go_on(letter: DeadLetter, task: TaskRecord) -> bool:
+    """Return whether a run of the letter, now or once it is opened again, would look at this task."""
+    if letter.is_deleted or task.task_id not in (*tasks_of(letter), new_task_id(letter)):
+        return False
+    return letter.is_open or task.state is not TaskState.COMPLETE
+
+
 def is_sent_back(letter: DeadLetter) -> bool:
     """Return whether the letter was requeued and no run has ended since: its task is to be pending."""
     return letter.is_open and letter.requeue is not None and letter.requeue.outcome is RequeueOutcome.IN_FLIGHT

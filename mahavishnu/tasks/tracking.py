@@ -39,17 +39,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 500  # records of one write
+_MOST_UNWRITTEN = 10_000  # runs that are remembered while the store is away
 T = TypeVar("T")
 
 
 class RunSigns:
-    """The tracked runs of this process that are under way, whose signs of life are written together."""
+    """The tracked runs of this process: their signs of life are written together, and what could not be written."""
+
+    @classmethod
+    def for_context(cls, context: QueueContext) -> RunSigns:
+        """Return the runs of a queue."""
+        from mahavishnu.tasks.service import Lifecycle
+
+        return cls(context, Lifecycle(context))
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
         self._runs: WeakValueDictionary[int, TaskRun] = WeakValueDictionary()
+        self._unwritten: dict[int, TaskRun] = {}  # kept, whoever else forgets them
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
+        context.session.before_closing.append(self.write)
 
     def begin(self, run: TaskRun) -> None:
         """Begin to give signs for this run."""
@@ -60,10 +70,18 @@ class RunSigns:
         """End the signs of this run."""
         self._runs.pop(id(run), None)
 
+    def remember(self, run: TaskRun) -> None:
+        """Keep a run whose task could not be written, until it is."""
+        if len(self._unwritten) >= _MOST_UNWRITTEN and id(run) not in self._unwritten:
+            lost = self._unwritten.pop(next(iter(self._unwritten)))
+            log.error("task %s is not tracked: too many could not be written", lost.task.task_id)
+        self._unwritten[id(run)] = run
+        self.keep()
+
     def keep(self) -> None:
         """Keep a timer for the signs: on this event loop, if the one that had it has ended."""
         loop = self._timer_loop
-        if self._runs and (loop is None or not loop.is_running()):
+        if (self._runs or self._unwritten) and (loop is None or not loop.is_running()):
             self._set_timer()
 
     def _set_timer(self) -> None:
@@ -72,7 +90,7 @@ class RunSigns:
 
     def _look(self) -> None:
         self._timer_loop = None
-        if self._runs:
+        if self._runs or self._unwritten:
             self._set_timer()
             if self._renewing is None or self._renewing.done():
                 self._renewing = asyncio.create_task(self._renew_quietly())
@@ -86,7 +104,8 @@ class RunSigns:
             log.exception("signs of life of tracked runs could not be written")
 
     async def renew(self) -> None:
-        """Write signs of life for runs that have written nothing for a while."""
+        """Write what waits, and signs of life for runs that have written nothing for a while."""
+        await self.write()
         now = self._context.clock.now()
         known = [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
         silent = [run for run in known if not run.lost and is_silent_for(run.task, now, SIGN)]
@@ -97,20 +116,31 @@ class RunSigns:
                     if run.is_idle:  # what it is writing just now is a sign of life
                         await turns.enter_async_context(run.turn)
                         going.append(run)
-                await self._write(going)
+                await self._sign(going)
 
-    async def _write(self, runs: list[TaskRun]) -> None:
+    async def write(self) -> None:
+        """Write the tasks that could not be written before, until one cannot be written now."""
+        for mark, run in list(self._unwritten.items()):
+            await run.write_here()
+            if not run.is_written:
+                return
+            self._unwritten.pop(mark, None)
+
+    async def _sign(self, runs: list[TaskRun]) -> None:
         now = self._context.clock.now()
         signed = [task_moves.sign(run.task, now=now) for run in runs]
-        for run, result in zip(runs, await self._lifecycle.tasks.write(signed) if signed else (), strict=True):
+        before = [run.task for run in runs]
+        for run, known, result in zip(
+            runs, before, await self._lifecycle.tasks.write(signed) if signed else (), strict=True
+        ):
             if isinstance(result, TaskRecord):
-                run.task = result
+                run.note_written(known, result)
             elif result is None:  # somebody else has written it meanwhile
                 try:
-                    again = partial(task_moves.sign, now=now, run=run.token)
-                    run.task = await self._lifecycle.change(run.task.task_id, again)
+                    again = partial(task_moves.sign, now=now, run=known.run)
+                    run.note_written(known, await self._lifecycle.change(known.task_id, again))
                 except MahavishnuError as problem:  # its next report finds out
-                    log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
+                    log.warning("task %s is not ours any more: %s", known.task_id, problem)
                     self.end(run)
 
 
@@ -119,7 +149,7 @@ class Tracking:
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
-        self.signs = RunSigns(context, lifecycle)
+        self.signs = context.part(RunSigns)
 
     async def begin(self, request: LetterRequest) -> TaskRun | None:
         """Begin a run of work that a letter would have so. Inside a retry of it, its task goes on: see `resume`."""
@@ -129,7 +159,12 @@ class Tracking:
         now = self._context.clock.now()
         task = self._task_of(request, new_entry_id(now))
         task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
-        return await self._start(task, request)
+        run = TaskRun(self._lifecycle, self._context, task, request)
+        try:
+            return await self._start(run)
+        except asyncio.CancelledError:  # nothing has run, and nothing is to
+            await run.cancel()
+            raise
 
     async def resume(self, letter: DeadLetter) -> TaskRun | None:
         """Continue the letter's task in this process; None if the work is done and only the letter is still open.
@@ -153,7 +188,8 @@ class Tracking:
 
         if task is None:
             log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
-            return await self._start(begin(self._task_of(request, new_task_id(letter))), request)
+            task = begin(self._task_of(request, new_task_id(letter)))
+            return await self._start(TaskRun(self._lifecycle, self._context, task, request))
         task = await self._lifecycle.change(task.task_id, begin, known=task)
         run = TaskRun(self._lifecycle, self._context, task, request)
         self.signs.begin(run)
@@ -169,8 +205,7 @@ class Tracking:
                 found.append(task)
         return found
 
-    async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
-        run = TaskRun(self._lifecycle, self._context, task, request)
+    async def _start(self, run: TaskRun) -> TaskRun:
         self.signs.begin(run)
         await run.begin()
         self._context.meters.count("mahavishnu_tasks_discovered_total")
@@ -259,7 +294,11 @@ class TrackedCalls:
             work = partial(self._calls.run, call, self._workflow.function, args, kwargs, attempt)
             if lifecycle is None:  # no letters are kept, and no tasks
                 return await work()
-            call.tracked = await lifecycle.tracking.begin(call.request())
+            try:
+                call.tracked = await lifecycle.tracking.begin(call.request())
+            except asyncio.CancelledError as error:  # for who wants letters of cancelled calls
+                await self._calls.note_failure(call, error)
+                raise
             return None if call.tracked is None else await self._see_through(call.tracked, work())
 
     async def _see_through(self, run: TaskRun, work: Coroutine[Any, Any, Any]) -> Any:
