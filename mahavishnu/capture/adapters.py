@@ -238,6 +238,7 @@ class Attempt:
     part: str | None = None  # the repo, where the run of one letter is one run for each of its repos
     _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
     _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict, repr=False, compare=False)
+    _tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -276,6 +277,15 @@ class Attempt:
         except Exception:  # the task is user code: anything can happen in it
             return False
 
+    def note_tracked(self, snapshot: Callable[[], dict[str, Any]]) -> None:
+        """Note that the run is tracked, and what gives the snapshot of its task for the letter."""
+        self._tracked.append(snapshot)
+
+    @property
+    def task_snapshot(self) -> dict[str, Any] | None:
+        """The task of the run as it is now; None if it is not tracked."""
+        return self._tracked[-1]() if self._tracked else None
+
     def note_own_failure(self, repos: Iterable[str], error: BaseException | str) -> None:
         """Note that the workflow that is being run again failed for these repos: that is the attempt's failure."""
         self._own_failures[_as_set(repos)] = error
@@ -301,7 +311,7 @@ _new_attempt = fast_constructor(Attempt)
 
 def new_attempt(letter: DeadLetter, attempt_id: str) -> Attempt:
     """The attempt of a run that is about to begin."""
-    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={})
+    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={}, _tracked=[])
 
 
 def _as_set(repos: Iterable[str]) -> frozenset[str]:

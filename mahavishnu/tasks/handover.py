@@ -2,7 +2,7 @@
 
 These are two records and two writes. The first one decides, by compare-and-set; the second is the same however often it
 is made. Until then the first record has a mark, `owes`, by which `finish` finds what a dead process left out. The
-process makes it: all that it says is in the task's last move.
+letter of a task that hung is the same whichever process makes it: all that it says is in the task's last move.
 """
 
 from __future__ import annotations

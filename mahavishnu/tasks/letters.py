@@ -15,7 +15,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import _LATEST, _lifecycle_label, _other_failures, _text
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.task import TaskRecord, TaskState, task_id_of
+from mahavishnu.tasks.task import STEP_DONE, TaskRecord, TaskState, task_id_of
 from mahavishnu.tasks.task import evolve as evolve_task
 
 
@@ -63,9 +63,22 @@ def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in ids if each is not None))
 
 
+def ended_steps(letter: DeadLetter) -> list[str]:
+    """Return the names of the steps that had ended when the letter's task failed last."""
+    steps = _lifecycle_label(letter).get("steps")
+    known = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+    return [str(each.get("name")) for each in known if each.get("state") in STEP_DONE]
+
+
 def new_task_id(letter: DeadLetter) -> str:
-    """Return the id of the task that begins the letter's work anew: the same until that is asked for once more."""
-    return task_id_of(f"{letter.entry_id}/{_times_asked(letter)}")
+    """Return the id of the task that begins the letter's work anew: the same until that is asked for once more.
+
+    It is so by a success that is not enough, by other repos, and by an edit that takes the record of the task away.
+    """
+    parts = [letter.entry_id, str(_times_asked(letter)), *sorted(letter.repos)]
+    if letter.source.state is not None and not tasks_of(letter):
+        parts.append(f"edit {letter.revision}")
+    return task_id_of("/".join(parts))
 
 
 def _times_asked(letter: DeadLetter) -> int:

@@ -169,15 +169,12 @@ def require_run(task: TaskRecord, run: str | None) -> None:
 def merge_run(theirs: TaskRecord, ours: TaskRecord) -> TaskRecord:
     """Return `theirs`, as the store has the task, with what `ours` reports beyond that: the task as its run has it.
 
-    Merging twice is merging once, and gives `theirs` itself. Raises LostLease if another run has taken the task over, or
-    it has ended; but a success still counts if a rule took the run for dead meanwhile.
+    Merging twice is merging once, and gives `theirs` itself. Raises LostLease if another run has the task, or it has
+    ended; but a success still counts if a rule took the run for dead meanwhile.
     """
-    is_late_success = _was_taken_for_dead(theirs) and theirs.run == ours.run and ours.state is TaskState.COMPLETE
-    has_landed = theirs.run == ours.run and (theirs.state, theirs.state_entered_at) == (
-        ours.state,
-        ours.state_entered_at,
-    )
-    if not has_landed and not is_late_success:
+    is_same_end = (theirs.run, theirs.state, theirs.state_entered_at) == (ours.run, ours.state, ours.state_entered_at)
+    is_late_success = theirs.run == ours.run and ours.state is TaskState.COMPLETE and _was_taken_for_dead(theirs)
+    if not is_same_end and not is_late_success:
         require_run(theirs, ours.run)
     known = {_content(each) for each in theirs.transitions}
     oldest = theirs.transitions[0].number if theirs.transitions else 0
@@ -263,7 +260,9 @@ def begin_step(
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"a step of task {task.task_id!r} must have a name that is not empty, not {name!r:.80}")
         if len(task.steps) >= MAX_STEPS:
-            raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
+            raise InvalidInput(
+                f"task {task.task_id!r} has {MAX_STEPS} steps, the most that can be tracked: step {name!r:.80} is not run"
+            )
         step = options or StepRecord(name)
         task = evolve(task, steps=(*task.steps, step))
     if not step.may_run:

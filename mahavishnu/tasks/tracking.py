@@ -20,13 +20,13 @@ from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
 from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.sync_loop import current_sync_loop
-from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StoreError
+from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StepsGone, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
+from mahavishnu.tasks.letters import begin_again, ended_steps, goes_on, has_done, new_task_id, snapshot_of, tasks_of
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
@@ -170,10 +170,13 @@ class Tracking:
         """Continue the letter's task in this process; None if the work is done and only the letter is still open.
 
         If the work failed in another task, too, and no run of that one has succeeded since, that other one goes on. It
-        begins anew where no task is left, or none covers all of its repos. Raises StoreError: nothing is run twice by
-        mistake.
+        begins anew where no step had ended, or no task covers all of its repos. Raises StoreError and StepsGone: nothing is
+        run twice by mistake.
         """
-        return await self._context.session.run_in_home_loop(partial(self._resume, letter))
+        run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
+        if run is not None and (attempt := live_attempt()) is not None:
+            attempt.note_tracked(lambda: snapshot_of(run.task))
+        return run
 
     async def _resume(self, letter: DeadLetter) -> TaskRun | None:
         await self._context.open()
@@ -187,7 +190,11 @@ class Tracking:
             return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
 
         if task is None:
-            log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
+            own = tasks_of(letter)
+            if (ended := ended_steps(letter)) and all(each.task_id not in own for each in tasks):
+                raise StepsGone(letter.task_id, ended)
+            if own:
+                log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
             task = begin(self._task_of(request, new_task_id(letter)))
             return await self._start(TaskRun(self._lifecycle, self._context, task, request))
         task = await self._lifecycle.change(task.task_id, begin, known=task)

@@ -23,10 +23,11 @@ from mahavishnu.engine.telemetry import adapter_label
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is_end
+from mahavishnu.model.errors import CannotRestore, StepExhausted, StepsGone, StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
+from mahavishnu.model.work import note_task, task_of
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 
 # --- letters that this process took and could not give to their workflow
@@ -91,6 +92,7 @@ class RunningAttempt:
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
     unfit: CannotRestore | None = None  # why nothing was run: the workflow of this process does not take the task
+    task: dict[str, Any] | None = None  # the snapshot of the lifecycle task, if the run was tracked
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
     settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
 
@@ -251,7 +253,8 @@ class AttemptRunner:
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
         ended, ended_at = self._clock.monotonic(), self._clock.now()
-        return RunningAttempt(leased, letter, result, error, ended - started, ended, ended_at, failed_repos=left)
+        seconds, snapshot = ended - started, None if error is None else current.task_snapshot
+        return RunningAttempt(leased, letter, result, error, seconds, ended, ended_at, None, None, snapshot, left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
         """Classify the failure, and note its worker and the duration of the run."""
@@ -264,7 +267,7 @@ class AttemptRunner:
             duration_seconds=round(attempt.seconds, 3),
             processor=letter.lease.owner if letter.lease else None,
         )
-        if isinstance(error, StepExhausted):  # nothing is run until a person has sent it back
+        if isinstance(error, StepExhausted | StepsGone):  # nothing is run until a person has sent it back
             assessment = replace(assessment, hopeless=True)
         failure = self._context.letter_factory.encryption.mask_in(failure, letter)
         return replace(attempt, assessment=replace(assessment, failure=failure))
@@ -308,7 +311,10 @@ class AttemptRunner:
         context, token, now = self._context, attempt.leased.token, self._clock.now()
         left = attempt.failed_repos if context.limits.only_failed_repos else None
         policy_for = context.letter_factory.policy_for
-        return apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
+        after = apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
+        if attempt.task is None or task_of(current) != task_of(attempt.letter):  # a person has changed that meanwhile
+            return after
+        return note_task(after, attempt.task)
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
         """Announce the outcome that was written."""
