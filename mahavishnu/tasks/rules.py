@@ -260,9 +260,8 @@ def begin_step(
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"a step of task {task.task_id!r} must have a name that is not empty, not {name!r:.80}")
         if len(task.steps) >= MAX_STEPS:
-            raise InvalidInput(
-                f"task {task.task_id!r} has {MAX_STEPS} steps, the most that can be tracked: step {name!r:.80} is not run"
-            )
+            most = f"task {task.task_id!r} has {MAX_STEPS} steps, the most that can be tracked"
+            raise InvalidInput(f"{most}: step {name!r:.80} is not run; split the work into several calls")
         step = options or StepRecord(name)
         task = evolve(task, steps=(*task.steps, step))
     if not step.may_run:

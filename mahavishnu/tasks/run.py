@@ -160,9 +160,9 @@ class TaskRun:
         await self._report(complete)
         if why_lost == _TOO_MUCH:
             raise InvalidInput(
-                f"what step {name!r:.80} returned is not kept: the arguments and results of task {self.task.task_id} may "
-                f"have {self._most_bytes} bytes together, {_RESULTS} times dlq_max_task_bytes; return less, such as the "
-                "name of a file"
+                f"what step {name!r:.80} returned is not kept: arguments and results of a task may have "
+                f"{self._most_bytes} bytes together ({_RESULTS} times dlq_max_task_bytes); return less, such as the name "
+                "of a file"
             )
 
     async def fail_step(self, name: str, error: BaseException) -> None:

@@ -170,8 +170,8 @@ class Tracking:
         """Continue the letter's task in this process; None if the work is done and only the letter is still open.
 
         If the work failed in another task, too, and no run of that one has succeeded since, that other one goes on. It
-        begins anew where no step had ended, or no task covers all of its repos. Raises StoreError and StepsGone: nothing is
-        run twice by mistake.
+        begins anew where no step had ended, or no task covers all of its repos. Raises StoreError and StepsGone:
+        nothing is run twice by mistake.
         """
         run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
         if run is not None and (attempt := live_attempt()) is not None:
