@@ -161,8 +161,7 @@ class TaskRun:
         if why_lost == _TOO_MUCH:
             raise InvalidInput(
                 f"what step {name!r:.80} returned is not kept: arguments and results of a task may have "
-                f"{self._most_bytes} bytes together ({_RESULTS} times dlq_max_task_bytes); return less, such as the name "
-                "of a file"
+                f"{self._most_bytes} bytes together ({_RESULTS} times dlq_max_task_bytes); return less, say a file name"
             )
 
     async def fail_step(self, name: str, error: BaseException) -> None:

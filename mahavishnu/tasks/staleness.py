@@ -59,6 +59,7 @@ from mahavishnu.tasks.staleness_rules import (
 )
 from mahavishnu.tasks.task import ACTIVE, CLOSE, MARK, OldTransition, TaskRecord, evolve, old_transitions
 from mahavishnu.tasks.templates import LifecycleLimits, read_templates
+from mahavishnu.tasks.tracking import is_under_way_beside
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.service import Workers
 
@@ -221,6 +222,8 @@ class StaleTasks:
 
     def _may_live(self, task: TaskRecord) -> bool:
         """Return whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
+        if is_under_way_beside(task):
+            return True
         if not self._spares_runs or not signs(task) or lives(task, self._context.clock.now()):
             return False
         return not self._signs.is_over(task, self._context.clock.monotonic())
@@ -228,7 +231,8 @@ class StaleTasks:
     def _is_left_alone(self, each: StaleTask, rules: StalenessRules) -> bool:
         task = each.task
         runs = self._spares_runs and task.run is not None and task.state in ACTIVE and not signs(task)
-        return runs or self._moves.plan(each, rules).review or lives(task, self._context.clock.now())
+        is_alive = lives(task, self._context.clock.now()) or is_under_way_beside(task)
+        return runs or self._moves.plan(each, rules).review or is_alive
 
     async def _is_worked(self) -> bool:
         """Return whether there may be a worker for waiting tasks: one lives, or none has ever been seen here."""

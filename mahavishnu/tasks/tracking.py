@@ -9,11 +9,13 @@ import asyncio
 import functools
 import inspect
 import logging
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from mahavishnu.capture.adapters import is_async, live_attempt
 from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
@@ -27,6 +29,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import begin_again, ended_steps, goes_on, has_done, new_task_id, snapshot_of, tasks_of
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
 from mahavishnu.tasks.task import TaskRecord, evolve, new_task
@@ -59,12 +62,53 @@ class RunSigns:
         self._unwritten: dict[int, TaskRun] = {}  # kept, whoever else forgets them
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._watching = threading.Lock()
+        self._beat: threading.Thread | None = None
+        self._looked = time.monotonic()  # when the event loop was last seen to go on
         context.session.before_closing.append(self.write)
+        _all_signs.add(self)
 
     def begin(self, run: TaskRun) -> None:
         """Begin to give signs for this run."""
         self._runs[id(run)] = run
         self.keep()
+        with self._watching:
+            if self._context.open_beside is not None and (self._beat is None or not self._beat.is_alive()):
+                self._looked = time.monotonic()
+                self._beat = threading.Thread(target=self._watch_loop, name="mahavishnu-signs", daemon=True)
+                self._beat.start()
+
+    def _watch_loop(self) -> None:
+        """Give the signs from this thread, by a connection of its own, while code of a run blocks the event loop."""
+        while True:
+            _never.wait(SIGN.total_seconds())
+            with self._watching:
+                if not self._runs:
+                    self._beat = None
+                    return
+            if time.monotonic() - self._looked > 2 * SIGN.total_seconds():
+                try:
+                    asyncio.run(self._sign_beside())
+                except Exception as problem:  # whatever it is, the next minute brings another try
+                    log.warning("an event loop is blocked, and its runs give no signs of life: %s", problem)
+
+    async def _sign_beside(self) -> None:
+        assert self._context.open_beside is not None
+        tokens = {run.task.task_id: run.task.run for run in self._known()}
+        async with self._context.open_beside() as store:
+            tasks, now = store.collection(TASKS), self._context.clock.now()
+            found = [each for each in await tasks.get(list(tokens)) if isinstance(each, TaskRecord)]
+            ours = [task_moves.sign(each, now=now) for each in found if each.run == tokens[each.task_id]]
+            await tasks.write(ours) if ours else ()
+
+    def _known(self) -> list[TaskRun]:
+        return [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
+
+    def has_beside(self, token: str, loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether this run is under way in another event loop than this one, which may be blocked."""
+        other = self._timer_loop
+        is_other = other is not None and other is not loop and other.is_running()
+        return is_other and any(run.task.run == token for run in self._known())
 
     def end(self, run: TaskRun) -> None:
         """End the signs of this run."""
@@ -89,7 +133,7 @@ class RunSigns:
         self._timer_loop.call_later(SIGN.total_seconds(), self._look)
 
     def _look(self) -> None:
-        self._timer_loop = None
+        self._timer_loop, self._looked = None, time.monotonic()
         if self._runs or self._unwritten:
             self._set_timer()
             if self._renewing is None or self._renewing.done():
@@ -107,8 +151,7 @@ class RunSigns:
         """Write what waits, and signs of life for runs that have written nothing for a while."""
         await self.write()
         now = self._context.clock.now()
-        known = [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
-        silent = [run for run in known if not run.lost and is_silent_for(run.task, now, SIGN)]
+        silent = [run for run in self._known() if not run.lost and is_silent_for(run.task, now, SIGN)]
         for first in range(0, len(silent), _AT_ONCE):
             async with AsyncExitStack() as turns:
                 going: list[TaskRun] = []
@@ -142,6 +185,16 @@ class RunSigns:
                 except MahavishnuError as problem:  # its next report finds out
                     log.warning("task %s is not ours any more: %s", known.task_id, problem)
                     self.end(run)
+
+
+_all_signs: WeakSet[RunSigns] = WeakSet()
+_never = threading.Event()
+
+
+def is_under_way_beside(task: TaskRecord) -> bool:
+    """Return whether the task's run is under way in this very process, in the event loop of another thread."""
+    loop = asyncio.get_running_loop()
+    return task.run is not None and any(signs.has_beside(task.run, loop) for signs in list(_all_signs))
 
 
 class Tracking:
