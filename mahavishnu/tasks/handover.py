@@ -112,11 +112,15 @@ class HandOver:
 
     async def settle(self, tasks: Sequence[TaskRecord]) -> None:
         """Take the marks off tasks that owe nothing any more. Where that cannot be written, `finish` does it."""
-        settled = [evolve(task, owes=None) for task in tasks if task.owes is not None]
+        marked = [task for task in tasks if task.owes is not None]
         try:
-            await self._lifecycle.tasks.write(settled) if settled else ()
+            written = await self._lifecycle.tasks.write([evolve(task, owes=None) for task in marked]) if marked else ()
+            for task, result in zip(marked, written, strict=True):
+                now = await get_one(self._lifecycle.tasks, task.task_id) if result is None else None
+                if now is not None and now.state is TaskState.COMPLETE:
+                    await self.close(now)  # its run was not over: the letter came after its success
         except StoreError as problem:
-            log.debug("what %d tasks owed is looked at again: %s", len(settled), problem)
+            log.debug("what %d tasks owed is looked at again: %s", len(marked), problem)
 
     async def _begin(
         self,
@@ -261,7 +265,7 @@ class HandOver:
         tasks, now = self._lifecycle.tasks, self._context.clock.now()
         before = Between("state_entered_at", at_most=now - WAS_BEFORE)
         unmade = (Is("owes", (LETTER,)), Is("state", (TaskState.ERROR,)), before)
-        unclosed = (Is("owes", (CLOSE,)), Is("state", (TaskState.COMPLETE,)), before)
+        unclosed = (Is("owes", (CLOSE,)), Is("state", (TaskState.COMPLETE,)))
         silent = (Is("state", ACTIVE), Between("alive_at", at_most=now - SIGN))
         requeued = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
         done = await self._finish_each(tasks, unmade, self._finish_letter)

@@ -172,9 +172,10 @@ def merge_run(theirs: TaskRecord, ours: TaskRecord) -> TaskRecord:
     Merging twice is merging once, and gives `theirs` itself. Raises LostLease if another run has the task, or it has
     ended; but a success still counts if a rule took the run for dead meanwhile.
     """
-    is_same_end = (theirs.run, theirs.state, theirs.state_entered_at) == (ours.run, ours.state, ours.state_entered_at)
-    is_late_success = theirs.run == ours.run and ours.state is TaskState.COMPLETE and _was_taken_for_dead(theirs)
-    if not is_same_end and not is_late_success:
+    succeeded, at = ours.state is TaskState.COMPLETE, ours.state_entered_at
+    is_same_end = theirs.state is ours.state and (succeeded or theirs.state_entered_at == at)
+    is_late_success = succeeded and _was_taken_for_dead(theirs)
+    if theirs.run != ours.run or not (is_same_end or is_late_success):
         require_run(theirs, ours.run)
     known = {_content(each) for each in theirs.transitions}
     oldest = theirs.transitions[0].number if theirs.transitions else 0
@@ -200,11 +201,13 @@ def merge_run(theirs: TaskRecord, ours: TaskRecord) -> TaskRecord:
     )
     if not is_far_ahead and all(each.step is not None for each in fresh):
         return merged
+    if is_late_success:  # after the failure that its letter tells of
+        at = max(at, theirs.state_entered_at)
     return evolve(
         merged,
         state=ours.state,
-        state_entered_at=ours.state_entered_at,
-        terminal_at=ours.terminal_at,
+        state_entered_at=at,
+        terminal_at=at if ours.state in TERMINAL else None,
         attention=None,
         processor=ours.processor,
         last_error=ours.last_error,

@@ -25,7 +25,7 @@ from mahavishnu.model.work import LIFECYCLE
 from mahavishnu.stores.base import home_of, write_one
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import snapshot_of
-from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState, evolve
+from mahavishnu.tasks.task import CLOSE, StepRecord, StepState, TaskRecord, TaskState, evolve
 from mahavishnu.values.arguments import ResultForm
 from mahavishnu.values.payload import LetterRequest, redact
 
@@ -278,6 +278,7 @@ class TaskRun:
                 self.note_written(mine, made or await self._lifecycle.change(mine.task_id, merge))
             else:
                 self.note_written(mine, await self._lifecycle.change(mine.task_id, merge, known=known))
+            await self._close_letter()
         except LostLease as problem:
             self.lost = True
             self._lifecycle.late_reports += 1
@@ -306,6 +307,11 @@ class TaskRun:
         """Note that the store has the task so, with what it had of this run when that was written."""
         self.task = stored if self.task is mine else task_moves.merge_run(stored, self.task)
         self._written = stored
+
+    async def _close_letter(self) -> None:
+        """Close the letter of a run that succeeded although it was taken for dead."""
+        if self.task.owes == CLOSE and self.task.state is TaskState.COMPLETE and self.task is self._written:
+            await self._lifecycle.handover.close(self.task)
 
 
 current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", default=None)

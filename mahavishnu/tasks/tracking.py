@@ -32,7 +32,7 @@ from mahavishnu.tasks.letters import begin_again, ended_steps, goes_on, has_done
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
-from mahavishnu.tasks.task import TaskRecord, evolve, new_task
+from mahavishnu.tasks.task import TaskRecord, TaskState, evolve, new_task
 from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class Tracking:
         """
         run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
         if run is not None and (attempt := live_attempt()) is not None:
-            attempt.note_tracked(lambda: snapshot_of(run.task))
+            attempt.note_tracked(lambda: {**snapshot_of(run.task), "state": str(TaskState.STEPS_IN_PROCESS)})
         return run
 
     async def _resume(self, letter: DeadLetter) -> TaskRun | None:
