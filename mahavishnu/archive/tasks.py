@@ -8,7 +8,7 @@ goes on where one has died.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -55,21 +55,28 @@ class TaskArchiving:
             await self.finish()
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
             return 0
-        count, handover = 0, Lifecycle(self._context).handover
-        async for page in pages(self._tasks, query):
+        count = 0
+        async for leaving in self._leaving(query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
-            needed = await handover.find_needed(page)
-            for task in page:
-                if task.task_id not in needed:
-                    months[month_of(task.state_entered_at)].append(task)
+            for task in leaving:
+                months[month_of(task.state_entered_at)].append(task)
             for month, tasks in months.items():
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
+    async def _leaving(self, query: Query) -> AsyncIterator[list[TaskRecord]]:
+        """Yield page after page those of these tasks that no letter may go on with."""
+        handover = Lifecycle(self._context).handover
+        async for page in pages(self._tasks, query):
+            needed = await handover.find_needed(page)
+            if leaving := [task for task in page if task.task_id not in needed]:
+                yield leaving
+
     async def has_work(self) -> bool:
         """Return whether anything is to be done."""
-        if await self.run(_LOOKED_AT, dry_run=True):
-            return True
+        if (query := leaving_tasks(self._rules, self._clock.now(), _LOOKED_AT)) is not None:
+            async for _ in self._leaving(query):
+                return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 
     async def finish(self) -> None:

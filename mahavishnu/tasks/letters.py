@@ -112,7 +112,8 @@ def may_go_on(letter: DeadLetter, task: TaskRecord) -> bool:
     """Return whether a run of the letter, now or once it is opened again, would look at this task."""
     if letter.is_deleted or task.task_id not in (*tasks_of(letter), new_task_id(letter)):
         return False
-    return letter.is_open or task.state is not TaskState.COMPLETE
+    may_be_opened = letter.status is not DeadLetterStatus.COMPLETED  # what was resolved is done
+    return letter.is_open or (may_be_opened and task.state is not TaskState.COMPLETE)
 
 
 def is_sent_back(letter: DeadLetter) -> bool:
