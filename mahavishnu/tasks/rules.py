@@ -36,6 +36,7 @@ from mahavishnu.tasks.task import (
     evolve,
 )
 
+_PAYLOADS = 3  # times dlq_max_task_bytes: what a task may have in its one record
 _NAMED = 10  # steps that are named where one is not there
 
 
@@ -317,6 +318,21 @@ def complete_step(
     """Complete a step. Raises IllegalMove for one that is not in progress: the report is late, or a second one."""
     return move_step(
         task, name, StepState.COMPLETE, now=now, result=result, result_types=types, why_lost=why_lost, last_error=None
+    )
+
+
+def has_room_for(task: TaskRecord, result: Json, most_bytes: int) -> bool:
+    """Return whether the task may keep this result too: every store has to take its record as a whole."""
+    results = sum(len(step.result.text) for step in task.steps if step.result is not None)
+    return len(task.context.text) + results + len(result.text) <= _PAYLOADS * most_bytes
+
+
+def refuse_result(name: str, most_bytes: int) -> InvalidInput:
+    """Return the error for a result that its task has no room for."""
+    most = f"{_PAYLOADS * most_bytes} bytes together ({_PAYLOADS} times dlq_max_task_bytes)"
+    return InvalidInput(
+        f"what step {name!r:.80} returned is not kept: arguments and results of a task may have {most}; return less, say "
+        "a file name"
     )
 
 

@@ -37,7 +37,6 @@ T = TypeVar("T")
 Move = Callable[[TaskRecord], TaskRecord]
 _unfinished: set[asyncio.Task[Any]] = set()  # writes that go on although their callers were cancelled
 P = ParamSpec("P")
-_RESULTS = 3  # times dlq_max_task_bytes: what a task may have in one record
 _TOO_MUCH = "the results of its task are too large together"
 
 
@@ -159,10 +158,7 @@ class TaskRun:
         complete = partial(task_moves.complete_step, name=name, now=now, result=payload, types=types, why_lost=why_lost)
         await self._report(complete)
         if why_lost == _TOO_MUCH:
-            raise InvalidInput(
-                f"what step {name!r:.80} returned is not kept: arguments and results of a task may have "
-                f"{self._most_bytes} bytes together ({_RESULTS} times dlq_max_task_bytes); return less, say a file name"
-            )
+            raise task_moves.refuse_result(name, self._context.letter_factory.max_task_bytes)
 
     async def fail_step(self, name: str, error: BaseException) -> None:
         """Fail a step."""
@@ -178,17 +174,11 @@ class TaskRun:
             return None, None, written.why_lost
         if len(written.payload.text) > factory.max_task_bytes:
             return None, None, f"it has {len(written.payload.text)} bytes as JSON, more than dlq_max_task_bytes"
-        kept = sum(len(step.result.text) for step in self.task.steps if step.result is not None)
-        if len(self.task.context.text) + kept + len(written.payload.text) > self._most_bytes:
+        if not task_moves.has_room_for(self.task, written.payload, factory.max_task_bytes):
             return None, None, _TOO_MUCH
         if factory.redact_keys and redact(plain := written.payload.value, factory.redact_keys) != plain:
             return None, None, "some of it is masked by redact_keys"
         return *factory.encryption.encrypt(written.payload, written.types), None
-
-    @property
-    def _most_bytes(self) -> int:
-        """The size of arguments and results together that every store takes in one record."""
-        return _RESULTS * self._context.letter_factory.max_task_bytes
 
     # --- its end
 

@@ -357,11 +357,19 @@ class Lifecycle:
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
-        """Complete a step. False if the report came too late, or twice: it is only counted."""
-        kept = None if result is None else self._context.letter_factory.json_of(result, "result")
-        return await self._report(
-            task_id, step, lambda task: task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
-        )
+        """Complete a step. False if the report came too late, or twice: it is only counted.
+
+        Raises InvalidInput for a result that the task has no room for.
+        """
+        factory = self._context.letter_factory
+        kept = None if result is None else factory.json_of(result, "result")
+
+        def move(task: TaskRecord) -> TaskRecord:
+            if kept is not None and not task_moves.has_room_for(task, kept, factory.max_task_bytes):
+                raise task_moves.refuse_result(step, factory.max_task_bytes)
+            return task_moves.complete_step(task, step, now=self._clock.now(), result=kept)
+
+        return await self._report(task_id, step, move)
 
     async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
         """Fail a step, which waits for its retry.

@@ -382,6 +382,19 @@ async def test_results_that_are_too_large_together_end_the_run(house: House) -> 
     assert ran == [0, 1, 2, 3, 3]
 
 
+async def test_reports_of_others_are_bounded_too(house: House) -> None:
+    """Who works on a task by its id is refused before the record is too large; the step can be reported again."""
+    of = house.app(dlq_max_task_bytes=1024).lifecycle
+    task = await of.create("import")
+    for number in range(4):
+        await of.begin_step(task.task_id, f"part {number}")
+        if number < 3:
+            assert await of.complete_step(task.task_id, f"part {number}", "x" * 1000)
+    with pytest.raises(InvalidInput, match="what step 'part 3' returned is not kept"):
+        await of.complete_step(task.task_id, "part 3", "x" * 1000)
+    assert await of.complete_step(task.task_id, "part 3", "file 3")
+
+
 # --- letters that the app did not capture, or whose task is not here
 
 
