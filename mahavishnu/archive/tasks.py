@@ -66,9 +66,8 @@ class TaskArchiving:
 
     async def _leaving(self, query: Query) -> AsyncIterator[list[TaskRecord]]:
         """Yield page after page those of these tasks that no letter may go on with."""
-        handover = Lifecycle(self._context).handover
         async for page in pages(self._tasks, query):
-            needed = await handover.find_needed(page)
+            needed = await Lifecycle(self._context).handover.find_needed(page)
             if leaving := [task for task in page if task.task_id not in needed]:
                 yield leaving
 

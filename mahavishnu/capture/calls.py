@@ -106,15 +106,11 @@ class Calls:
                 "as in app.workflow('name')"
             )
         self._adapters.register(name, adapter)
+        (self._adapters.tracked.add if options.track else self._adapters.tracked.discard)(name)
         self._workflows[name] = workflow
         if isinstance(function, Hashable):
             self._by_function[function] = workflow
         return workflow
-
-    def is_tracked(self, name: str) -> bool:
-        """Return whether runs of the workflow of this name are tracked."""
-        workflow = self._workflows.get(name)
-        return workflow is not None and workflow.options.track
 
     async def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function, a sync one in a thread, and capture its failure as if it were decorated."""

@@ -331,8 +331,8 @@ def refuse_result(name: str, most_bytes: int) -> InvalidInput:
     """Return the error for a result that its task has no room for."""
     most = f"{_PAYLOADS * most_bytes} bytes together ({_PAYLOADS} times dlq_max_task_bytes)"
     return InvalidInput(
-        f"what step {name!r:.80} returned is not kept: arguments and results of a task may have {most}; return less, say "
-        "a file name"
+        f"what step {name!r:.80} returned is not kept: arguments and results of a task may have {most}; return less, "
+        "say a file name"
     )
 
 

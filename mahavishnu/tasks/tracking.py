@@ -228,7 +228,7 @@ class Tracking:
         """
         run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
         if run is not None and (attempt := live_attempt()) is not None:
-            attempt.note_tracked(lambda: {**snapshot_of(run.task), "state": str(TaskState.STEPS_IN_PROCESS)})
+            attempt.tracked.append(lambda: {**snapshot_of(run.task), "state": str(TaskState.STEPS_IN_PROCESS)})
         return run
 
     async def _resume(self, letter: DeadLetter) -> TaskRun | None:

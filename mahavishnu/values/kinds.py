@@ -303,8 +303,8 @@ def _has_same_attributes(one: Any, other: Any, known: Collection[str]) -> bool:
     if not all(name in mine and name in theirs and type(mine[name]) is type(theirs[name]) for name in more):
         return False
     # A lock, say, which `__post_init__` makes, equals no other one.
-    compared = [name for name in more if type(mine[name]).__eq__ is not object.__eq__]
-    return all(same_value(mine[name], theirs[name]) for name in compared)
+    equal = [name for name in more if any("__eq__" in vars(each) for each in type(mine[name]).__mro__[:-1])]
+    return all(same_value(mine[name], theirs[name]) for name in equal)
 
 
 def _all_same(some: Collection[Any], others: Collection[Any]) -> bool:

@@ -253,7 +253,8 @@ class AttemptRunner:
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
         ended, ended_at = self._clock.monotonic(), self._clock.now()
-        seconds, snapshot = ended - started, None if error is None else current.task_snapshot
+        seconds = ended - started
+        snapshot = current.tracked[-1]() if current.tracked and error is not None else None
         return RunningAttempt(leased, letter, result, error, seconds, ended, ended_at, None, None, snapshot, left)
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:

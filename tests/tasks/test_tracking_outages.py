@@ -158,7 +158,7 @@ async def test_a_process_that_ends_in_an_outage_leaves_its_task_in_the_local_sto
 
     office.home.faults.before("write", count, kind=TASKS)
     await shop.ship(1)
-    assert office.store.away is not None
+    assert writes >= kth
     assert shop.ran == ["one", "two", "last"]
     await office.app.shutdown()
 
