@@ -231,7 +231,7 @@ class Attempt:
 
     `idempotency_key` is the same when a run is repeated because its outcome could not be recorded, and another one for
     every run after a recorded outcome: hand it to whatever must not do the same thing twice. Runs for one repo each
-    have keys of their own. `attempt_id` is unique. The last of `tracked` gives the task of a tracked run, for the letter.
+    have keys of their own. `attempt_id` is unique. The last of `tracked` gives the task of a tracked run.
     """
 
     letter: DeadLetter

@@ -253,7 +253,7 @@ class Calls:
         if integration is None or not self._is_to_be_kept(call, error, integration):
             return None
         request = call.request(self._repos_left(call, answer))
-        return await integration.capture(request, error, named=call.task_id is not None)
+        return await integration.capture(request, error, named=call.task_id is not None, since=call.since)
 
     def note_failure_sync(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
         """Capture a failure for code that does not await: it is durable when this returns."""
@@ -262,7 +262,7 @@ class Calls:
             request = call.request(self._repos_left(call, answer))
             named, name = call.task_id is not None, call.workflow.name
             try:
-                capture = integration.capture(request, error, named=named)
+                capture = integration.capture(request, error, named=named, since=call.since)
                 current_sync_loop().run(capture, name=f"the capture of {name!r}")
             except MahavishnuError as problem:  # an event loop runs in this thread, or the interpreter ends
                 log.debug("the failure of workflow %r waits in a file: %s", name, problem)

@@ -1,17 +1,26 @@
-"""Letters that wait for others to succeed first."""
+"""Letters that wait for others to succeed first.
+
+A workflow that calls another one fails by the other one's failure, and its retry calls that again: so the letter of the
+called one waits for that of the caller, if its work has a name by which a success closes it.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from functools import partial
 
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.work import original_task_id
-from mahavishnu.stores.base import Collection, scan
+from mahavishnu.stores.base import Collection, scan, update_with_retry
 
+log = logging.getLogger(__name__)
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 _UNSETTLED = (ResolutionStatus.PENDING, ResolutionStatus.PERMANENTLY_FAILED, ResolutionStatus.CANCELLED)
 _NAMES_AT_ONCE = 1000
@@ -77,3 +86,22 @@ async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> N
                     paths[other] = (*paths[name], other)
                     beyond.append(other)
         frontier = beyond
+
+
+async def let_called_wait(context: QueueContext, called: Sequence[str], caller: DeadLetter) -> None:
+    """Have the letters of workflows that were called wait for that of their caller, which calls them again."""
+    for key in called:
+        try:
+            (letter,) = await context.letters.get([key])
+            if isinstance(letter, DeadLetter) and (after := _waiting(letter, caller, context)) is not letter:
+                await refuse_circle(context.letters, after)
+                await update_with_retry(context.letters, key, partial(_waiting, caller=caller, context=context))
+        except MahavishnuError as problem:  # then both are run
+            log.warning("letter %r does not wait for %r, which calls its workflow: %s", key, caller.task_id, problem)
+
+
+def _waiting(letter: DeadLetter, caller: DeadLetter, context: QueueContext) -> DeadLetter:
+    beside = (letter.namespace, letter.queue) == (caller.namespace, caller.queue) and letter.key != caller.key
+    if not letter.is_open or not beside or caller.task_id in letter.depends_on:
+        return letter
+    return lifecycle.change_letter(letter, context.clock.now(), depends_on=(*letter.depends_on, caller.task_id))

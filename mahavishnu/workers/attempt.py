@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
-from mahavishnu.capture.dependencies import blocked_by
+from mahavishnu.capture.dependencies import blocked_by, let_called_wait
 from mahavishnu.capture.functions import restorer_of
-from mahavishnu.capture.runner import failed_repos, failure_in_result
+from mahavishnu.capture.runner import Failures, called_by, failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.breaker import CircuitState
@@ -92,6 +92,7 @@ class RunningAttempt:
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
     unfit: CannotRestore | None = None  # why nothing was run: the workflow of this process does not take the task
+    called: tuple[str, ...] = ()  # the letters of other workflows that failed by the error
     task: dict[str, Any] | None = None  # the snapshot of the lifecycle task, if the run was tracked
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
     settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
@@ -229,7 +230,7 @@ class AttemptRunner:
         except CannotRestore as problem:
             return RunningAttempt(leased, letter, unfit=problem)
         current = new_attempt(plain, leased.token)
-        token, started = current_attempt.set(current), self._clock.monotonic()
+        token, started, since = current_attempt.set(current), self._clock.monotonic(), Failures.last
         result: Any = None
         error: BaseException | str | None
         try:
@@ -252,10 +253,13 @@ class AttemptRunner:
         if limit.expired():  # whatever it answered: it was interrupted
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
+        called = called_by(error, since) if error is not None else ()
         ended, ended_at = self._clock.monotonic(), self._clock.now()
         seconds = ended - started
         snapshot = current.tracked[-1]() if current.tracked and error is not None else None
-        return RunningAttempt(leased, letter, result, error, seconds, ended, ended_at, None, None, snapshot, left)
+        return RunningAttempt(
+            leased, letter, result, error, seconds, ended, ended_at, None, None, called, snapshot, left
+        )
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
         """Classify the failure, and note its worker and the duration of the run."""
@@ -284,6 +288,8 @@ class AttemptRunner:
         settled = await self._leases.write_outcome(
             attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
         )
+        if settled is not None and attempt.called:
+            await let_called_wait(self._context, attempt.called, settled)
         if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
             self._wake(settled.due_at)
         return replace(attempt, settled=settled)
