@@ -56,7 +56,7 @@ class TaskArchiving:
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
             return 0
         count = 0
-        async for leaving in self._leaving(query):
+        async for leaving in self._find_leaving(query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
             for task in leaving:
                 months[month_of(task.state_entered_at)].append(task)
@@ -64,7 +64,7 @@ class TaskArchiving:
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
-    async def _leaving(self, query: Query) -> AsyncIterator[list[TaskRecord]]:
+    async def _find_leaving(self, query: Query) -> AsyncIterator[list[TaskRecord]]:
         """Yield page after page those of these tasks that no letter may go on with."""
         async for page in pages(self._tasks, query):
             needed = await Lifecycle(self._context).handover.find_needed(page)
@@ -74,7 +74,7 @@ class TaskArchiving:
     async def has_work(self) -> bool:
         """Return whether anything is to be done."""
         if (query := leaving_tasks(self._rules, self._clock.now(), _LOOKED_AT)) is not None:
-            async for _ in self._leaving(query):
+            async for _ in self._find_leaving(query):
                 return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 

@@ -93,14 +93,14 @@ async def let_called_wait(context: QueueContext, called: Sequence[str], caller: 
     for key in called:
         try:
             (letter,) = await context.letters.get([key])
-            if isinstance(letter, DeadLetter) and (after := _waiting(letter, caller, context)) is not letter:
+            if isinstance(letter, DeadLetter) and (after := _as_waiting(letter, caller, context)) is not letter:
                 await refuse_circle(context.letters, after)
-                await update_with_retry(context.letters, key, partial(_waiting, caller=caller, context=context))
+                await update_with_retry(context.letters, key, partial(_as_waiting, caller=caller, context=context))
         except MahavishnuError as problem:  # then both are run
             log.warning("letter %r does not wait for %r, which calls its workflow: %s", key, caller.task_id, problem)
 
 
-def _waiting(letter: DeadLetter, caller: DeadLetter, context: QueueContext) -> DeadLetter:
+def _as_waiting(letter: DeadLetter, caller: DeadLetter, context: QueueContext) -> DeadLetter:
     beside = (letter.namespace, letter.queue) == (caller.namespace, caller.queue) and letter.key != caller.key
     if not letter.is_open or not beside or caller.task_id in letter.depends_on:
         return letter

@@ -13,7 +13,7 @@ from mahavishnu.capture.adapters import live_attempt
 from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline, LetterIntake
 from mahavishnu.capture.closing import Closing
 from mahavishnu.capture.dependencies import let_called_wait
-from mahavishnu.capture.runner import called_by, note_called
+from mahavishnu.capture.runner import find_called, note_called
 from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
@@ -114,7 +114,7 @@ class DLQIntegration:
             return folded
         outcome = await self._pipeline.capture(self._with_trace(request), error, requested, self._strategy)
         if (letter := outcome.letter) is not None:
-            if since is not None and (called := called_by(error, since)):
+            if since is not None and (called := find_called(error, since)):
                 await let_called_wait(self.dlq.context, called, letter)
             if named:  # else no success would close it
                 note_called(error, letter.key)

@@ -195,7 +195,7 @@ def note_called(error: BaseException | str, key: str) -> None:
         vars(error)[_CALLED] = (*vars(error).get(_CALLED, ())[-_MOST_ERRORS:], (Failures.last, key))
 
 
-def called_by(error: object, since: int) -> tuple[str, ...]:
+def find_called(error: object, since: int) -> tuple[str, ...]:
     """Return the keys of letters that this error, and those that it came of, have gone through since this number."""
     found: dict[str, None] = {}
     waiting, seen = [error], set[int]()

@@ -94,21 +94,21 @@ class RunSigns:
 
     async def _sign_beside(self) -> None:
         assert self._context.open_beside is not None
-        tokens = {run.task.task_id: run.task.run for run in self._known()}
+        tokens = {run.task.task_id: run.task.run for run in self._find_runs()}
         async with self._context.open_beside() as store:
             tasks, now = store.collection(TASKS), self._context.clock.now()
             found = [each for each in await tasks.get(list(tokens)) if isinstance(each, TaskRecord)]
             ours = [task_moves.sign(each, now=now) for each in found if each.run == tokens[each.task_id]]
             await tasks.write(ours) if ours else ()
 
-    def _known(self) -> list[TaskRun]:
+    def _find_runs(self) -> list[TaskRun]:
         return [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
 
     def has_beside(self, token: str, loop: asyncio.AbstractEventLoop) -> bool:
         """Return whether this run is under way in another event loop than this one, which may be blocked."""
         other = self._timer_loop
         is_other = other is not None and other is not loop and other.is_running()
-        return is_other and any(run.task.run == token for run in self._known())
+        return is_other and any(run.task.run == token for run in self._find_runs())
 
     def end(self, run: TaskRun) -> None:
         """End the signs of this run."""
@@ -151,7 +151,7 @@ class RunSigns:
         """Write what waits, and signs of life for runs that have written nothing for a while."""
         await self.write()
         now = self._context.clock.now()
-        silent = [run for run in self._known() if not run.lost and is_silent_for(run.task, now, SIGN)]
+        silent = [run for run in self._find_runs() if not run.lost and is_silent_for(run.task, now, SIGN)]
         for first in range(0, len(silent), _AT_ONCE):
             async with AsyncExitStack() as turns:
                 going: list[TaskRun] = []

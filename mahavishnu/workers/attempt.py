@@ -14,7 +14,7 @@ from typing import Any
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
 from mahavishnu.capture.dependencies import blocked_by, let_called_wait
 from mahavishnu.capture.functions import restorer_of
-from mahavishnu.capture.runner import Failures, called_by, failed_repos, failure_in_result
+from mahavishnu.capture.runner import Failures, failed_repos, failure_in_result, find_called
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.breaker import CircuitState
@@ -253,7 +253,7 @@ class AttemptRunner:
         if limit.expired():  # whatever it answered: it was interrupted
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
-        called = called_by(error, since) if error is not None else ()
+        called = find_called(error, since) if error is not None else ()
         ended, ended_at = self._clock.monotonic(), self._clock.now()
         seconds = ended - started
         snapshot = current.tracked[-1]() if current.tracked and error is not None else None
