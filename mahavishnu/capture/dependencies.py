@@ -1,14 +1,18 @@
 """Letters that wait for others to succeed first.
 
-A workflow that calls another one fails by the other one's failure, and its retry calls that again: so the letter of the
-called one waits for that of the caller, if its work has a name by which a success closes it.
+A workflow that calls another one and fails calls it again in its retry: so the letter of the called one waits for that
+of the caller, if its work has a name by which a success closes it. Who calls whom is read off the stack once a call has
+failed, so that a call that succeeds pays nothing for it; what runs in another task or thread is not linked.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from functools import partial
+from types import CodeType, FunctionType
+from typing import TypeVar
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
@@ -21,6 +25,7 @@ from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Collection, scan, update_with_retry
 
 log = logging.getLogger(__name__)
+F = TypeVar("F", bound=FunctionType)
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 _UNSETTLED = (ResolutionStatus.PENDING, ResolutionStatus.PERMANENTLY_FAILED, ResolutionStatus.CANCELLED)
 _NAMES_AT_ONCE = 1000
@@ -86,6 +91,29 @@ async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> N
                     paths[other] = (*paths[name], other)
                     beyond.append(other)
         frontier = beyond
+
+
+_CALLERS: dict[CodeType, str] = {}  # functions that run a workflow, and their variable for the call
+
+
+def reads_callers(function: F, variable: str) -> F:
+    """Register a function that runs workflows: this variable of it has a list `called`, or none yet."""
+    _CALLERS[function.__code__] = variable
+    return function
+
+
+def note_called(call: object, key: str) -> None:
+    """Note with every workflow that is calling this one just now that its failure has this letter."""
+    frame = sys._getframe(1)
+    while (outer := frame.f_back) is not None:
+        frame = outer
+        caller = frame.f_locals.get(variable) if (variable := _CALLERS.get(frame.f_code)) is not None else None
+        if caller is None or caller is call:
+            continue
+        if not hasattr(caller, "called"):
+            caller.called = []
+        if key not in caller.called:
+            caller.called.append(key)
 
 
 async def let_called_wait(context: QueueContext, called: Sequence[str], caller: DeadLetter) -> None:

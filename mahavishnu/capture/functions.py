@@ -15,7 +15,6 @@ from types import MethodType
 from typing import Any, Literal, TypeAlias, cast
 
 from mahavishnu.capture.adapters import Adapter, AdapterRegistry, PythonAdapter, is_async, is_generator, run_function
-from mahavishnu.capture.runner import Failures
 from mahavishnu.classify.exceptions import safe_str
 from mahavishnu.classify.verdict import policy
 from mahavishnu.engine.context import Workflow
@@ -410,11 +409,11 @@ def is_decorated(function: Callable[..., Any]) -> bool:
 class Call:
     """One call of a workflow: its id, and its arguments as they were before it."""
 
-    __slots__ = ("_args", "_kwargs", "_snapshot", "since", "task_id", "workflow")
+    __slots__ = ("_args", "_kwargs", "_snapshot", "called", "task_id", "workflow")
+    called: list[str]  # the letters of workflows that failed within it; only there if one has, as most calls succeed
 
     def __init__(self, workflow: FunctionWorkflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.workflow, self._args, self._kwargs = workflow, args, kwargs
-        self.since = Failures.last
         if workflow.receiver is not None:
             workflow.receiver.check(args)
         self._snapshot = take_snapshot(args, kwargs)

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from mahavishnu.capture.adapters import live_attempt
 from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline, LetterIntake
 from mahavishnu.capture.closing import Closing
-from mahavishnu.capture.dependencies import let_called_wait
-from mahavishnu.capture.runner import find_called, note_called
 from mahavishnu.capture.strategies import (
     DLQIntegrationStrategy,
     Occurrence,
@@ -102,23 +100,15 @@ class DLQIntegration:
         *,
         requested: bool = False,
         named: bool = True,
-        since: int | None = None,
     ) -> CaptureOutcome:
         """Keep a failed run if the strategy says so. Never raises, because the run has an error of its own to tell.
 
         Inside of a retry the failure of the retried workflow itself is not captured unless it is `requested`: its
         letter takes it in. Other workflows that it runs are. `named` False says that the id was made for this failure.
-        `since` is the number of the last failure before the run: later ones are of workflows that it called.
         """
         if (folded := self._count_failure(request, error, requested, named)) is not None:
             return folded
-        outcome = await self._pipeline.capture(self._with_trace(request), error, requested, self._strategy)
-        if (letter := outcome.letter) is not None:
-            if since is not None and (called := find_called(error, since)):
-                await let_called_wait(self.dlq.context, called, letter)
-            if named:  # else no success would close it
-                note_called(error, letter.key)
-        return outcome
+        return await self._pipeline.capture(self._with_trace(request), error, requested, self._strategy)
 
     def capture_now(
         self,

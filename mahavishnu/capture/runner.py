@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -176,39 +175,6 @@ def failure_in_result(result: Any) -> BaseException | str | None:
         return exception
     error = result.get("error") or result.get("errors") or result.get("message")
     return str(error) if error else f"the run answered {dict(result)!r}"[:500]
-
-
-_CALLED = "_mahavishnu_called"  # in an error: the letters of workflows that it went through, each with its number
-_MOST_ERRORS = 100  # that are looked into
-
-
-class Failures:
-    """Numbers the captured failures of this process: those with a higher number than a call had came within it."""
-
-    last = 0
-
-
-def note_called(error: BaseException | str, key: str) -> None:
-    """Note in the error that a workflow with this letter failed by it: another one may have called that."""
-    Failures.last += 1
-    with suppress(Exception):  # it is an object of a user
-        vars(error)[_CALLED] = (*vars(error).get(_CALLED, ())[-_MOST_ERRORS:], (Failures.last, key))
-
-
-def find_called(error: object, since: int) -> tuple[str, ...]:
-    """Return the keys of letters that this error, and those that it came of, have gone through since this number."""
-    found: dict[str, None] = {}
-    waiting, seen = [error], set[int]()
-    while waiting and len(seen) < _MOST_ERRORS:
-        each = waiting.pop()
-        if not isinstance(each, BaseException) or id(each) in seen:
-            continue
-        seen.add(id(each))
-        with suppress(Exception):  # it is an object of a user
-            found |= {key: None for number, key in vars(each).get(_CALLED, ()) if number > since}
-            waiting += [each.__cause__, each.__context__]
-            waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-    return tuple(found)
 
 
 def failed_repos(result: Any, repos: Sequence[str]) -> tuple[str, ...] | None:

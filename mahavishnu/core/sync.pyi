@@ -203,13 +203,7 @@ class SyncIntegration(SyncService[DLQIntegration]):
         self, error: BaseException | str, error_category: ErrorCategory | str | None = None
     ) -> RetryPolicy | str: ...
     def capture(
-        self,
-        request: LetterRequest,
-        error: BaseException | str,
-        *,
-        requested: bool = False,
-        named: bool = True,
-        since: int | None = None,
+        self, request: LetterRequest, error: BaseException | str, *, requested: bool = False, named: bool = True
     ) -> CaptureOutcome: ...
     def finish(self) -> None: ...
     def enqueue_failed_workflow(

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
-from mahavishnu.capture.dependencies import blocked_by, let_called_wait
+from mahavishnu.capture.dependencies import blocked_by, let_called_wait, reads_callers
 from mahavishnu.capture.functions import restorer_of
-from mahavishnu.capture.runner import Failures, failed_repos, failure_in_result, find_called
+from mahavishnu.capture.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
 from mahavishnu.classify.verdict import Verdict
 from mahavishnu.engine.breaker import CircuitState
@@ -230,7 +230,7 @@ class AttemptRunner:
         except CannotRestore as problem:
             return RunningAttempt(leased, letter, unfit=problem)
         current = new_attempt(plain, leased.token)
-        token, started, since = current_attempt.set(current), self._clock.monotonic(), Failures.last
+        token, started = current_attempt.set(current), self._clock.monotonic()
         result: Any = None
         error: BaseException | str | None
         try:
@@ -253,12 +253,11 @@ class AttemptRunner:
         if limit.expired():  # whatever it answered: it was interrupted
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
-        called = find_called(error, since) if error is not None else ()
         ended, ended_at = self._clock.monotonic(), self._clock.now()
         seconds = ended - started
         snapshot = current.tracked[-1]() if current.tracked and error is not None else None
         return RunningAttempt(
-            leased, letter, result, error, seconds, ended, ended_at, None, None, called, snapshot, left
+            leased, letter, result, error, seconds, ended, ended_at, None, None, tuple(current.called), snapshot, left
         )
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
@@ -288,7 +287,7 @@ class AttemptRunner:
         settled = await self._leases.write_outcome(
             attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
         )
-        if settled is not None and attempt.called:
+        if settled is not None and attempt.called and attempt.error is not None:
             await let_called_wait(self._context, attempt.called, settled)
         if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
             self._wake(settled.due_at)
@@ -336,6 +335,9 @@ class AttemptRunner:
         self._context.announce(EventName.RETRY_FAILED, letter, letter.updated_at)
         if letter.status is DeadLetterStatus.EXHAUSTED:
             self._context.announce(EventName.EXHAUSTED, letter, letter.updated_at)
+
+
+reads_callers(AttemptRunner._call, "current")
 
 
 def apply_outcome(

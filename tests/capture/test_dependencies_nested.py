@@ -37,10 +37,7 @@ class Nest:
         self.process = process
 
     async def call(self, charge: Any, how: str) -> None:
-        if how == "in a group":
-            async with asyncio.TaskGroup() as group:
-                group.create_task(charge(1))
-        elif how == "as a cause":
+        if how == "as a cause":
             try:
                 await charge(1)
             except ConnectionResetError as problem:
@@ -66,7 +63,7 @@ class Nest:
         return letter
 
 
-@pytest.mark.parametrize("how", ["plainly", "in a group", "as a cause"])
+@pytest.mark.parametrize("how", ["plainly", "as a cause"])
 async def test_what_is_called_is_done_once(any_house: House, how: str) -> None:
     """Its letter waits for that of the caller, whose retry does it."""
     nest = Nest(any_house.app(), how)
@@ -132,21 +129,34 @@ async def test_what_has_no_key_does_not_wait(any_house: House) -> None:
     assert all(letter.depends_on == () for letter in await nest.app.dlq.list_tasks())
 
 
-async def test_an_error_that_cannot_be_looked_into_is_captured_all_the_same(any_house: House) -> None:
-    """It is an object of a user."""
+async def test_a_sync_one_waits_too(any_house: House) -> None:
+    """They are called in a thread of their own."""
+    app, fails, charged = any_house.app(), [1], list[int]()
 
-    class OddError(Exception):
-        def __getattribute__(self, name: str) -> Any:
-            if name in ("__dict__", "__context__"):
-                raise RuntimeError(name)
-            return super().__getattribute__(name)
+    @app.workflow("charge", key="order")
+    def charge(order: int) -> None:
+        if fails:
+            raise DOWN
+        charged.append(order)
 
-    app = any_house.app()
+    @app.workflow("process", key="order")
+    def process(order: int) -> None:
+        charge(order)
 
-    @app.workflow("odd", key="n")
-    async def odd(n: int) -> None:
-        raise OddError
+    with pytest.raises(ConnectionResetError):
+        await asyncio.to_thread(process, 1)
+    letter = await app.dlq.get_task("charge:1")
+    assert letter is not None and letter.depends_on == ("process:1",)
 
-    with pytest.raises(OddError):
-        await odd(1)
-    assert await app.dlq.get_task("odd:1") is not None
+
+async def test_calls_beside_one_another_are_not_linked(any_house: House) -> None:
+    """Though they fail at the same time, by the same object."""
+    nest = Nest(any_house.app())
+
+    @nest.app.workflow("other", key="n")
+    async def other(n: int) -> None:
+        raise DOWN
+
+    await asyncio.gather(*(other(n) for n in range(20)), nest.process(1), return_exceptions=True)
+    waiting = {letter.task_id: letter.depends_on for letter in await nest.app.dlq.list_tasks() if letter.depends_on}
+    assert waiting == {"charge:1": ("process:1",)}
