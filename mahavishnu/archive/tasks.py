@@ -13,8 +13,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from mahavishnu.archive.copies import ArchiveReader, CopySource, copy_verified, read_case
-from mahavishnu.archive.partitions import CopyPage, Partitions, find_in_partitions, require_home
+from mahavishnu.archive.partitions import (
+    ArchiveReader,
+    CopyPage,
+    CopySource,
+    Partitions,
+    copy_verified,
+    find_in_partitions,
+    read_case,
+    require_home,
+)
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
 from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.engine.context import QueueContext
@@ -23,7 +31,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, Page, home_of, pages
+from mahavishnu.stores.base import Collection, Cursor, Page, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
@@ -38,12 +46,10 @@ _LATEST_FIRST = (Sort("closed_at", descending=True),)
 class TaskArchiving:
     """One go at archiving lifecycle tasks, in the store that all processes share."""
 
-    def __init__(self, context: QueueContext, rules: RetentionRules) -> None:
-        self._context, self._clock, self._rules = context, context.clock, rules
-        home = home_of(context.store)
-        self._places = Partitions(home, context.clock, context.meters)
-        self._tasks = NamespaceRecords(home.collection(TASKS), context.namespace)
-        self._transitions = home.collection(TRANSITIONS)
+    def __init__(self, context: QueueContext, rules: RetentionRules, partitions: Partitions) -> None:
+        self._context, self._clock, self._rules, self._places = context, context.clock, rules, partitions
+        self._tasks = NamespaceRecords(partitions.home.collection(TASKS), context.namespace)
+        self._transitions = partitions.home.collection(TRANSITIONS)
         self.failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> int:
@@ -99,7 +105,7 @@ class TaskArchiving:
         partition = await self._places.provide_for_tasks(month)
         if partition is None:
             return 0
-        copies, now = self._places.tasks(partition), self._clock.now()
+        copies, now = self._places.tasks(partition.name), self._clock.now()
         moves = await self._find_moves(tasks)
         wanted = [ArchivedTask.of(task, moves.get(task.task_id, []), now) for task in tasks]
         originals = {archived_task_key(task): task for task in tasks}
@@ -184,7 +190,7 @@ async def search_task_copies(
     if since is not None or until is not None:
         where = (*where, Between("closed_at", at_least=since, below=until))
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules))
+    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
 
     async def find(name: str, most: int, cursor: Cursor | None) -> tuple[Sequence[ArchivedTask], Page[ArchivedTask]]:
         tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
@@ -218,7 +224,7 @@ async def find_task_case(context: QueueContext, task_id: str) -> ArchivedTaskCas
 async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, ArchivedTask]]:
     """Return the matching archived tasks with their partitions, the latest first."""
     places = Partitions(require_home(context), context.clock)
-    archiving = TaskArchiving(context, context.rules(RetentionRules))
+    archiving = TaskArchiving(context, context.rules(RetentionRules), places)
     found: list[tuple[str, ArchivedTask]] = []
     for partition, copies in (await places.find_tasks(*where)).items():
         own = [copy for copy in copies if context.namespace in (ALL_NAMESPACES, copy.namespace)]
