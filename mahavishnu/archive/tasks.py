@@ -79,8 +79,9 @@ class TaskArchiving:
 
     async def has_work(self) -> bool:
         """Return whether anything is to be done."""
-        if (query := leaving_tasks(self._rules, self._clock.now(), _LOOKED_AT)) is not None:
-            async for _ in self._find_leaving(query):
+        query = leaving_tasks(self._rules, self._clock.now(), 1)
+        if query is not None and (await self._tasks.find(query)).items:
+            async for _ in self._find_leaving(replace(query, limit=_LOOKED_AT)):
                 return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 
