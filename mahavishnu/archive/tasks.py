@@ -8,7 +8,7 @@ goes on where one has died.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -62,27 +62,26 @@ class TaskArchiving:
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:
             return 0
         count = 0
-        async for leaving in self._find_leaving(query):
+        async for page in pages(self._tasks, query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
-            for task in leaving:
+            for task in await self._find_leaving(page):
                 months[month_of(task.state_entered_at)].append(task)
             for month, tasks in months.items():
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
-    async def _find_leaving(self, query: Query) -> AsyncIterator[list[TaskRecord]]:
-        """Yield page after page those of these tasks that no letter may go on with."""
-        async for page in pages(self._tasks, query):
-            needed = await Lifecycle(self._context).handover.find_needed(page)
-            if leaving := [task for task in page if task.task_id not in needed]:
-                yield leaving
+    async def _find_leaving(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Return those of these tasks that no letter may go on with."""
+        needed = await Lifecycle(self._context).handover.find_needed(tasks)
+        return [task for task in tasks if task.task_id not in needed]
 
     async def has_work(self) -> bool:
         """Return whether anything is to be done."""
         query = leaving_tasks(self._rules, self._clock.now(), 1)
         if query is not None and (await self._tasks.find(query)).items:
-            async for _ in self._find_leaving(replace(query, limit=_LOOKED_AT)):
-                return True
+            async for page in pages(self._tasks, replace(query, limit=_LOOKED_AT)):
+                if await self._find_leaving(page):
+                    return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 
     async def finish(self) -> None:
