@@ -22,7 +22,7 @@ from mahavishnu.capture.adapters import (
     run_function,
 )
 from mahavishnu.capture.capture import CaptureOutcome
-from mahavishnu.capture.dependencies import let_called_wait, note_called, reads_callers
+from mahavishnu.capture.dependencies import let_called_wait, note_called, register_caller
 from mahavishnu.capture.functions import (
     Call,
     CallOptions,
@@ -296,8 +296,8 @@ class Calls:
         return failed_repos(answer, call.repos) if answer is not None and self._only_failed_repos() else None
 
 
-reads_callers(Calls.run, "call")
-reads_callers(Calls.run_sync, "call")
+register_caller(Calls.run.__code__, "call")
+register_caller(Calls.run_sync.__code__, "call")
 
 
 async def _return(work: Awaitable[Any]) -> Any:

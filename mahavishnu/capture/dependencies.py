@@ -11,8 +11,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
-from types import CodeType, FunctionType
-from typing import TypeVar
+from types import CodeType
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model import lifecycle
@@ -25,7 +24,6 @@ from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Collection, scan, update_with_retry
 
 log = logging.getLogger(__name__)
-F = TypeVar("F", bound=FunctionType)
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 _UNSETTLED = (ResolutionStatus.PENDING, ResolutionStatus.PERMANENTLY_FAILED, ResolutionStatus.CANCELLED)
 _NAMES_AT_ONCE = 1000
@@ -96,10 +94,9 @@ async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> N
 _CALLERS: dict[CodeType, str] = {}  # functions that run a workflow, and their variable for the call
 
 
-def reads_callers(function: F, variable: str) -> F:
-    """Register a function that runs workflows: this variable of it has a list `called`, or none yet."""
-    _CALLERS[function.__code__] = variable
-    return function
+def register_caller(code: CodeType, variable: str) -> None:
+    """Register the code of what runs workflows: this variable of it has a list `called`, or none yet."""
+    _CALLERS[code] = variable
 
 
 def note_called(call: object, key: str) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
-from mahavishnu.capture.dependencies import blocked_by, let_called_wait, reads_callers
+from mahavishnu.capture.dependencies import blocked_by, let_called_wait, register_caller
 from mahavishnu.capture.functions import restorer_of
 from mahavishnu.capture.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
@@ -337,7 +337,7 @@ class AttemptRunner:
             self._context.announce(EventName.EXHAUSTED, letter, letter.updated_at)
 
 
-reads_callers(AttemptRunner._call, "current")
+register_caller(AttemptRunner._call.__code__, "current")
 
 
 def apply_outcome(
