@@ -65,7 +65,9 @@ letter, `NotDue` for one that nobody may take yet). Moves with a star demand the
 <!-- From mahavishnu/tasks/task.py. -->
 
 A lifecycle task is what runs now, as others see it. Any other move is refused, and the error names both states. A task
-comes out of `error` for the reason `{back}` only, while a letter of it is open; its steps in `error` go with it.
+comes out of `error` for the reason `{back}` only, while a letter of it is open; its steps in `error` go with it. One
+exception: if a rule took its run for dead, and that run succeeds after all, the task is `complete`, and its letter is
+closed.
 
 {task_states}
 

@@ -44,7 +44,7 @@ def leaving_history(rules: RetentionRules, now: datetime, limit: int) -> Query |
 
 
 def leaving_tasks(rules: RetentionRules, now: datetime, limit: int) -> Query | None:
-    """Return the query for lifecycle tasks due to leave; failed ones stay while a letter of them is open."""
+    """Return the query for lifecycle tasks due to leave, unless a letter may still go on with them."""
     if rules.tasks_days is None:
         return None
     where = (Is("state", TERMINAL), Between("state_entered_at", below=now - timedelta(days=rules.tasks_days)))

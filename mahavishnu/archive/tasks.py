@@ -35,10 +35,11 @@ from mahavishnu.stores.base import Collection, Cursor, Page, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
-from mahavishnu.tasks.task import OldTransition, TaskRecord, TaskState, as_old_transition
+from mahavishnu.tasks.task import OldTransition, TaskRecord, as_old_transition
 
 _LEFT = Between("left", at_least=1)
 _SCOPED = frozenset({"namespace", "queue"})
+_LOOKED_AT = 500  # tasks of one page, where nothing is archived yet
 _LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
@@ -63,22 +64,24 @@ class TaskArchiving:
         count = 0
         async for page in pages(self._tasks, query):
             months: dict[str, list[TaskRecord]] = defaultdict(list)
-            for task in page:
-                if await self._may_leave(task):
-                    months[month_of(task.state_entered_at)].append(task)
+            for task in await self._find_leaving(page):
+                months[month_of(task.state_entered_at)].append(task)
             for month, tasks in months.items():
                 count += len(tasks) if dry_run else await self._archive(month, tasks)
         return count
 
-    async def _may_leave(self, task: TaskRecord) -> bool:
-        """Return False for a failed task that an open letter needs."""
-        return task.state is not TaskState.ERROR or not await Lifecycle(self._context).handover.is_needed(task)
+    async def _find_leaving(self, tasks: Sequence[TaskRecord]) -> list[TaskRecord]:
+        """Return those of these tasks that no letter may go on with."""
+        needed = await Lifecycle(self._context).handover.find_needed(tasks)
+        return [task for task in tasks if task.task_id not in needed]
 
     async def has_work(self) -> bool:
-        """Return whether anything is to be done, judging by the first tasks."""
+        """Return whether anything is to be done."""
         query = leaving_tasks(self._rules, self._clock.now(), 1)
         if query is not None and (await self._tasks.find(query)).items:
-            return True
+            async for page in pages(self._tasks, replace(query, limit=_LOOKED_AT)):
+                if await self._find_leaving(page):
+                    return True
         return bool(await self._places.find_tasks(_LEFT, readable=True))
 
     async def finish(self) -> None:

@@ -176,6 +176,7 @@ class AdapterRegistry:
 
     def __init__(self) -> None:
         self._known: dict[str, Adapter] = {}
+        self.tracked: set[str] = set()  # the names of workflows whose runs are lifecycle tasks
         self.on_registered: Callable[[], object] = lambda: None  # called when letters may be run that could not be
         self._signatures: dict[str, Signature | None] = {}
         self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
@@ -230,7 +231,8 @@ class Attempt:
 
     `idempotency_key` is the same when a run is repeated because its outcome could not be recorded, and another one for
     every run after a recorded outcome: hand it to whatever must not do the same thing twice. Runs for one repo each
-    have keys of their own. `attempt_id` is unique.
+    have keys of their own. `attempt_id` is unique. The last of `tracked` gives the task of a tracked run;
+    `called` are the letters of other workflows that failed within it.
     """
 
     letter: DeadLetter
@@ -238,6 +240,8 @@ class Attempt:
     part: str | None = None  # the repo, where the run of one letter is one run for each of its repos
     _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
     _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict, repr=False, compare=False)
+    tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list, repr=False, compare=False)
+    called: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -301,7 +305,7 @@ _new_attempt = fast_constructor(Attempt)
 
 def new_attempt(letter: DeadLetter, attempt_id: str) -> Attempt:
     """The attempt of a run that is about to begin."""
-    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={})
+    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={}, tracked=[], called=[])
 
 
 def _as_set(repos: Iterable[str]) -> frozenset[str]:

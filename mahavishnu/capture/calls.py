@@ -22,6 +22,7 @@ from mahavishnu.capture.adapters import (
     run_function,
 )
 from mahavishnu.capture.capture import CaptureOutcome
+from mahavishnu.capture.dependencies import let_called_wait, note_called, register_caller
 from mahavishnu.capture.functions import (
     Call,
     CallOptions,
@@ -106,6 +107,7 @@ class Calls:
                 "as in app.workflow('name')"
             )
         self._adapters.register(name, adapter)
+        (self._adapters.tracked.add if options.track else self._adapters.tracked.discard)(name)
         self._workflows[name] = workflow
         if isinstance(function, Hashable):
             self._by_function[function] = workflow
@@ -252,7 +254,13 @@ class Calls:
         if integration is None or not self._is_to_be_kept(call, error, integration):
             return None
         request = call.request(self._repos_left(call, answer))
-        return await integration.capture(request, error, named=call.task_id is not None)
+        outcome = await integration.capture(request, error, named=call.task_id is not None)
+        if (letter := outcome.letter) is not None:
+            if call.task_id is not None:  # else no success would close it
+                note_called(call, letter.key)
+            if called := getattr(call, "called", ()):
+                await let_called_wait(integration.dlq.context, called, letter)
+        return outcome
 
     def note_failure_sync(self, call: Call, error: BaseException | str, answer: Any = None) -> None:
         """Capture a failure for code that does not await: it is durable when this returns."""
@@ -262,7 +270,11 @@ class Calls:
             named, name = call.task_id is not None, call.workflow.name
             try:
                 capture = integration.capture(request, error, named=named)
-                current_sync_loop().run(capture, name=f"the capture of {name!r}")
+                letter = current_sync_loop().run(capture, name=f"the capture of {name!r}").letter
+                if letter is not None and named:
+                    note_called(call, letter.key)
+                if letter is not None and (called := getattr(call, "called", ())):
+                    current_sync_loop().run(let_called_wait(integration.dlq.context, called, letter))
             except MahavishnuError as problem:  # an event loop runs in this thread, or the interpreter ends
                 log.debug("the failure of workflow %r waits in a file: %s", name, problem)
                 integration.capture_now(request, error, named=named)
@@ -282,6 +294,10 @@ class Calls:
     def _repos_left(self, call: Call, answer: Any) -> Any:
         """Return the repos that a failed result does not report as done; None for all of them."""
         return failed_repos(answer, call.repos) if answer is not None and self._only_failed_repos() else None
+
+
+register_caller(Calls.run.__code__, "call")
+register_caller(Calls.run_sync.__code__, "call")
 
 
 async def _return(work: Awaitable[Any]) -> Any:

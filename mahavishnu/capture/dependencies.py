@@ -1,17 +1,29 @@
-"""Letters that wait for others to succeed first."""
+"""Letters that wait for others to succeed first.
+
+A workflow that calls another one and fails calls it again in its retry: so the letter of the called one waits for that
+of the caller, if its work has a name by which a success closes it. Who calls whom is read off the stack once a call has
+failed, so that a call that succeeds pays nothing for it; what runs in another task or thread is not linked.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Sequence
+from functools import partial
+from types import CodeType
 
-from mahavishnu.model.errors import InvalidInput, StoreError
+from mahavishnu.engine.context import QueueContext
+from mahavishnu.model import lifecycle
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.ids import document_key
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import Is, Query
 from mahavishnu.model.work import original_task_id
-from mahavishnu.stores.base import Collection, scan
+from mahavishnu.stores.base import Collection, scan, update_with_retry
 
+log = logging.getLogger(__name__)
 _SETTLED = (ResolutionStatus.REQUEUED, ResolutionStatus.MANUALLY_RESOLVED)
 _UNSETTLED = (ResolutionStatus.PENDING, ResolutionStatus.PERMANENTLY_FAILED, ResolutionStatus.CANCELLED)
 _NAMES_AT_ONCE = 1000
@@ -77,3 +89,44 @@ async def refuse_circle(letters: Collection[DeadLetter], fresh: DeadLetter) -> N
                     paths[other] = (*paths[name], other)
                     beyond.append(other)
         frontier = beyond
+
+
+_CALLERS: dict[CodeType, str] = {}  # functions that run a workflow, and their variable for the call
+
+
+def register_caller(code: CodeType, variable: str) -> None:
+    """Register the code of what runs workflows: this variable of it has a list `called`, or none yet."""
+    _CALLERS[code] = variable
+
+
+def note_called(call: object, key: str) -> None:
+    """Note with every workflow that is calling this one just now that its failure has this letter."""
+    frame = sys._getframe(1)
+    while (outer := frame.f_back) is not None:
+        frame = outer
+        caller = frame.f_locals.get(variable) if (variable := _CALLERS.get(frame.f_code)) is not None else None
+        if caller is None or caller is call:
+            continue
+        if not hasattr(caller, "called"):
+            caller.called = []
+        if key not in caller.called:
+            caller.called.append(key)
+
+
+async def let_called_wait(context: QueueContext, called: Sequence[str], caller: DeadLetter) -> None:
+    """Have the letters of workflows that were called wait for that of their caller, which calls them again."""
+    for key in called:
+        try:
+            (letter,) = await context.letters.get([key])
+            if isinstance(letter, DeadLetter) and (after := _as_waiting(letter, caller, context)) is not letter:
+                await refuse_circle(context.letters, after)
+                await update_with_retry(context.letters, key, partial(_as_waiting, caller=caller, context=context))
+        except MahavishnuError as problem:  # then both are run
+            log.warning("letter %r does not wait for %r, which calls its workflow: %s", key, caller.task_id, problem)
+
+
+def _as_waiting(letter: DeadLetter, caller: DeadLetter, context: QueueContext) -> DeadLetter:
+    beside = (letter.namespace, letter.queue) == (caller.namespace, caller.queue) and letter.key != caller.key
+    if not letter.is_open or not beside or caller.task_id in letter.depends_on:
+        return letter
+    return lifecycle.change_letter(letter, context.clock.now(), depends_on=(*letter.depends_on, caller.task_id))

@@ -409,7 +409,8 @@ def is_decorated(function: Callable[..., Any]) -> bool:
 class Call:
     """One call of a workflow: its id, and its arguments as they were before it."""
 
-    __slots__ = ("_args", "_kwargs", "_snapshot", "task_id", "workflow")
+    __slots__ = ("_args", "_kwargs", "_snapshot", "called", "task_id", "workflow")
+    called: list[str]  # the letters of workflows that failed within it; only there if one has, as most calls succeed
 
     def __init__(self, workflow: FunctionWorkflow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.workflow, self._args, self._kwargs = workflow, args, kwargs

@@ -79,7 +79,7 @@ class Executions:
     async def run_again(self, letter: DeadLetter, task: Any, adapter_name: str, repos: list[str]) -> WorkflowResult:
         """Run a letter's task again; a tracked one goes on after the steps that have ended."""
         app = self._app
-        if letter.source.state is None:  # it is not tracked
+        if letter.source.state is None and adapter_name not in app.adapters.tracked:
             return await app.runner.run_again(task, adapter_name, repos)
         run = await app.lifecycle.tracking.resume(letter)
         if run is None:

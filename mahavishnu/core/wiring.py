@@ -26,6 +26,7 @@ from mahavishnu.settings.wiring import (
     rules_from,
 )
 from mahavishnu.stores.base import Store
+from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.urls import open_store
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def queue_from(
         ),
     )
     follow_arrivals(queue)
+    if store is None and not isinstance(queue.store, MemoryStore):
+        queue.context.open_beside = lambda: open_store(**{**settings.store_arguments(), "local": None}, kinds=KINDS)
     return queue
 
 

@@ -171,6 +171,8 @@ class QueueContext:
         self.declared_queues: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
         # Called with how many moves a task had before, and the task, after it was written; None: nobody wants to know.
         self.on_task_written: Callable[[int, Any], object] | None = None
+        # Makes another store like this one, for a thread of its own: set by an app that has made the store.
+        self.open_beside: Callable[[], Store] | None = None
         self.config_error: str | None = None  # why the settings were not read again: set by an app
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 

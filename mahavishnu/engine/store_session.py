@@ -48,6 +48,7 @@ class StoreSession:
         self._opened_by: int | None = None  # the process that this one was forked from while it used the store
         self._writing_down: asyncio.Task[None] | None = None
         self._on_new_loop: list[Callable[[], object]] = []
+        self.before_closing: list[Callable[[], Coroutine[Any, Any, None]]] = []  # each writes what waits for the store
         self._lent_to: asyncio.AbstractEventLoop | None = None  # it gives the store up where another one wants it
         self.is_kept: Callable[[], bool] = lambda: False  # whether something in it needs the store for good
         self.shutdown: Callable[[], Coroutine[Any, Any, None]] = self.close  # with all that works on the store
@@ -186,6 +187,8 @@ class StoreSession:
         self._writing_down = None
         if self._open_in is not None:
             if self._open_in is asyncio.get_running_loop():
+                for write in self.before_closing:
+                    await write()
                 await flush_before_exit(self._store, self._waiting)
             self._open_in = None
             await self._store.close()

@@ -10,6 +10,7 @@ MahavishnuError
 │       └── InvalidQueryText    … because its text is no query; says where
 ├── CannotRestore               a payload cannot be read back with the types that it was captured with
 ├── StepExhausted               a step of a tracked workflow failed for good: a retry does not run it again
+├── StepsGone                   the finished steps of a letter's work are not known here: nothing is run again
 ├── UnworkableLetter            this one letter has values that no move can work with; the others are well
 ├── PermissionDenied (PermissionError)  somebody may not do this; nothing was done, and it was written down
 ├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
@@ -44,7 +45,7 @@ MahavishnuError
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
@@ -116,6 +117,18 @@ class StepExhausted(MahavishnuError):
             "attempts (`mahavishnu dlq requeue TASK`)"
         )
         self.name = name
+
+
+class StepsGone(MahavishnuError):
+    """The task of a letter is not in this store, so what its finished `steps` returned is not known: nothing is run."""
+
+    def __init__(self, task_id: str, steps: Sequence[str]) -> None:
+        named = f"{', '.join(steps[:10])}{' …' if len(steps) > 10 else ''}"
+        super().__init__(
+            f"steps of {task_id!r} had finished ({named:.300}), and their task is not in this store, so a retry would "
+            "run them again. If it may, take `lifecycle` out of the letter's metadata and redrive it: all steps are run"
+        )
+        self.steps = tuple(steps)
 
 
 class NoSuchAdapter(InvalidInput):

@@ -293,6 +293,14 @@ def note_other_failure(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
     return evolve(letter, labels=Json.of({**letter.labels.value, LIFECYCLE: noted}))
 
 
+def note_task(letter: DeadLetter, snapshot: dict[str, Any]) -> DeadLetter:
+    """The letter after a tracked run of it failed, with the task of that run as it was then."""
+    state = letter.source.state or snapshot["state"]
+    noted = {**_lifecycle_label(letter), **snapshot, "state": state}
+    labels = Json.of({**letter.labels.value, LIFECYCLE: noted})
+    return evolve(letter, labels=labels, source=replace(letter.source, state=state))
+
+
 def _other_failures(known: dict[str, Any]) -> int:
     count = known.get(_OTHERS)
     return count if type(count) is int and count > 0 else 0

@@ -1,8 +1,8 @@
 """Between a lifecycle task and its letter: the task goes to `error`, its letter is made, and a requeue brings it back.
 
 These are two records and two writes. The first one decides, by compare-and-set; the second is the same however often it
-is made, and `finish` makes the ones that a dead process left out. The letter of a task that hung is the same whichever
-process makes it: all that it says is in the task's last move.
+is made. Until then the first record has a mark, `owes`, by which `finish` finds what a dead process left out. The
+letter of a task that hung is the same whichever process makes it: all that it says is in the task's last move.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from mahavishnu.model.letter_parts import (
     DlqReason,
     ErrorCategory,
     RequeueOutcome,
-    ResolutionStatus,
     RetryPolicy,
     Source,
     SourceKind,
@@ -55,12 +54,12 @@ from mahavishnu.tasks.letters import (
     in_clear,
     is_sent_back,
     letter_ids_of,
+    may_go_on,
     snapshot_of,
-    tasks_of,
 )
 from mahavishnu.tasks.rules import ReasonRules
-from mahavishnu.tasks.staleness_rules import DETECTOR, stale_fingerprint, stale_snapshot
-from mahavishnu.tasks.task import ACTIVE, TaskRecord, TaskState, Transition
+from mahavishnu.tasks.staleness_rules import DETECTOR, SIGN, stale_fingerprint, stale_snapshot
+from mahavishnu.tasks.task import ACTIVE, CLOSE, LETTER, MARK, TaskRecord, TaskState, Transition, evolve
 from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
@@ -69,9 +68,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
-LOOKED_BACK = timedelta(days=1)  # for hand-overs that a process has left half done
 WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
-MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +109,27 @@ class HandOver:
             raise _refuse_late(task)
         known = await self.find_letter(task)
         if known is not None and has_its_letter(task, known) and task.state is TaskState.ERROR:
+            await self.settle([task])
             return HandedOver(known, False)
         if task.state is not TaskState.ERROR:
             task = await self._begin(task, notes, by, reason, still)
             known = await self.find_letter(task)
-        if known is not None and has_its_letter(task, known):
-            return HandedOver(known, False)
-        return HandedOver(await self._make_letter(task, notes, by, reason, details), True)
+        made = known is None or not has_its_letter(task, known)
+        letter = await self._make_letter(task, notes, by, reason, details) if made or known is None else known
+        await self.settle([task])
+        return HandedOver(letter, made)
+
+    async def settle(self, tasks: Sequence[TaskRecord]) -> None:
+        """Take the marks off tasks that owe nothing any more. Where that cannot be written, `finish` does it."""
+        marked = [task for task in tasks if task.owes is not None]
+        try:
+            written = await self._lifecycle.tasks.write([evolve(task, owes=None) for task in marked]) if marked else ()
+            for task, result in zip(marked, written, strict=True):
+                now = await get_one(self._lifecycle.tasks, task.task_id) if result is None else None
+                if now is not None and now.state is TaskState.COMPLETE:
+                    await self.close(now)  # its run was not over: the letter came after its success
+        except StoreError as problem:
+            log.debug("what %d tasks owed is looked at again: %s", len(marked), problem)
 
     async def _begin(
         self,
@@ -200,10 +211,14 @@ class HandOver:
             found.append(letter)
         return found
 
-    async def is_needed(self, task: TaskRecord) -> bool:
-        """Return whether an open letter refers to this task, so that its retry continues the task."""
-        letters = await self._read_letters([task])
-        return any(each is not None and each.is_open and task.task_id in tasks_of(each) for each in letters)
+    async def find_needed(self, tasks: Sequence[TaskRecord]) -> set[str]:
+        """Return the ids of those tasks that a letter may still go on with, or that have none yet."""
+        letters = await self._read_letters(tasks)
+        return {
+            task.task_id
+            for task, *pair in zip(tasks, letters[::2], letters[1::2], strict=True)
+            if task.owes == LETTER or any(each is not None and may_go_on(each, task) for each in pair)
+        }
 
     # --- back
 
@@ -233,6 +248,7 @@ class HandOver:
     async def _close(self, task: TaskRecord) -> DeadLetter | None:
         letter = await self.find_letter(task)
         if letter is None or not letter.is_open or not has_done(task, letter):
+            await self.settle([task])
             return None
         now, done_at = self._context.clock.now(), task.terminal_at or task.state_entered_at
         try:
@@ -245,6 +261,7 @@ class HandOver:
             return None
         if closed is None or closed.after is closed.before:
             return None
+        await self.settle([task])
         by, notes = lifecycle.BY_APPLICATION, closed.after.resolution.notes
         self._context.announce(EventName.RESOLVED, closed.after, by=by, notes=notes, was_open=True)
         return closed.after
@@ -254,28 +271,27 @@ class HandOver:
     async def finish(self) -> int:
         """Finish every hand-over that is half done, and return how many. Each worker does this from time to time."""
         await self._context.open()
-        failed = (Is("state", (TaskState.ERROR,)), self._half_done("state_entered_at"))
+        tasks, now = self._lifecycle.tasks, self._context.clock.now()
+        before = Between("state_entered_at", at_most=now - WAS_BEFORE)
+        unmade = (Is("owes", (LETTER,)), Is("state", (TaskState.ERROR,)), before)
+        unclosed = (Is("owes", (CLOSE,)), Is("state", (TaskState.COMPLETE,)))
+        silent = (Is("state", ACTIVE), Between("alive_at", at_most=now - SIGN))
         requeued = (Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT,)), Not(Missing("original_state")))
-        is_open = (
-            Is("resolution_status", (ResolutionStatus.PENDING,)),
-            Is("status", (DeadLetterStatus.PENDING, DeadLetterStatus.EXHAUSTED)),
-            Not(Missing("original_state")),
-            self._half_done("updated_at"),
-        )
-        done = await self._finish_each(self._lifecycle.tasks, failed, self._finish_letter)
+        done = await self._finish_each(tasks, unmade, self._finish_letter)
         done += await self._finish_each(self._context.letters, requeued, self._finish_requeue)
-        return done + await self._finish_each(self._context.letters, is_open, self._finish_open_letter)
+        done += await self._finish_each(tasks, unclosed, self._finish_close)
+        return done + await self._finish_each(tasks, silent, self._finish_run)
 
     async def _finish_letter(self, task: TaskRecord) -> int:
         """Make the missing letter of a task that was moved to `error`."""
         last = last_move(task)
         detail = last.metadata.value if last is not None and last.metadata is not None else {}
-        if last is None or last.to_state != TaskState.ERROR or MARK not in detail:
-            return 0
-        if (letter := await self.find_letter(task)) is not None and not came_back_by(task, letter):
-            return 0
-        await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
-        return 1
+        letter = await self.find_letter(task)
+        missing = MARK in detail and (letter is None or came_back_by(task, letter))
+        if missing:
+            await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
+        await self.settle([task])
+        return int(missing)
 
     async def _finish_requeue(self, letter: DeadLetter) -> int:
         """Requeue the task in `error` whose letter was requeued."""
@@ -283,21 +299,20 @@ class HandOver:
         await self.follow(letter)
         return self._lifecycle.moved - before
 
-    async def _finish_open_letter(self, found: DeadLetter) -> int:
-        """Fail a task that seems to run but whose letter waits: its process died in between.
+    async def _finish_close(self, task: TaskRecord) -> int:
+        """Close the letter of a completed task."""
+        return int(await self.close(task) is not None)
 
-        Also close the letter of a completed task that no worker has run yet.
-        """
-        done = 0
-        task = await get_one(self._lifecycle.tasks, task_of(found) or "-")
-        if task is not None and task.state is TaskState.COMPLETE and task.adapter is None:
-            done += await self.close(task) is not None
-        if task is None or task.state not in ACTIVE or task.run is None or found.labels.member("detector") is not None:
-            return done  # of what hung, the task failed first; or it has a letter beside, and goes on
-        letter = await get_one(self._context.letters, found.key)  # after the task: a run that begins changes both
+    async def _finish_run(self, seen: TaskRecord) -> int:
+        """Fail a task that seems to run but whose letter waits: its process died in between."""
+        letter = None if seen.run is None else await self.find_letter(seen)
         if letter is None or not letter.is_open or letter.status is DeadLetterStatus.RETRYING:
-            return done
-        seen, before = task, self._lifecycle.moved
+            return 0
+        if letter.labels.member("detector") is not None:  # of what hung, the task failed first; or it goes on beside
+            return 0
+        if letter.updated_at > self._context.clock.now() - WAS_BEFORE:
+            return 0
+        before = self._lifecycle.moved
 
         def fail(current: TaskRecord) -> TaskRecord:
             if current.version != seen.version:
@@ -306,11 +321,7 @@ class HandOver:
             return task_moves.hand_over(current, now=now, reason="its letter was made before", processor=owner)
 
         await self._lifecycle.change(seen.task_id, fail, known=seen)
-        return done + self._lifecycle.moved - before
-
-    def _half_done(self, field: str) -> Condition:
-        now = self._context.clock.now()
-        return Between(field, at_least=now - LOOKED_BACK, at_most=now - WAS_BEFORE)
+        return self._lifecycle.moved - before
 
     async def _finish_each(
         self, records: Collection[T], where: Sequence[Condition], finish: Callable[[T], Awaitable[int]]

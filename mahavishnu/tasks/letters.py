@@ -17,7 +17,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import _LATEST, _lifecycle_label, _other_failures, _text
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.task import StepRecord, TaskRecord, TaskState, task_id_of
+from mahavishnu.tasks.task import STEP_DONE, StepRecord, TaskRecord, TaskState, task_id_of
 from mahavishnu.tasks.task import evolve as evolve_task
 from mahavishnu.values.encryption import CONTEXT, Binding, Encryption
 
@@ -88,9 +88,22 @@ def tasks_of(letter: DeadLetter) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in ids if each is not None))
 
 
+def ended_steps(letter: DeadLetter) -> list[str]:
+    """Return the names of the steps that had ended when the letter's task failed last."""
+    steps = _lifecycle_label(letter).get("steps")
+    known = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+    return [str(each.get("name")) for each in known if each.get("state") in STEP_DONE]
+
+
 def new_task_id(letter: DeadLetter) -> str:
-    """Return the id of the task that begins the letter's work anew: the same until that is asked for once more."""
-    return task_id_of(f"{letter.entry_id}/{_times_asked(letter)}")
+    """Return the id of the task that begins the letter's work anew: the same until that is asked for once more.
+
+    It is so by a success that is not enough, by other repos, and by an edit that takes the record of the task away.
+    """
+    parts = [letter.entry_id, str(_times_asked(letter)), *sorted(letter.repos)]
+    if letter.source.state is not None and not tasks_of(letter):
+        parts.append(f"edit {letter.revision}")
+    return task_id_of("/".join(parts))
 
 
 def _times_asked(letter: DeadLetter) -> int:
@@ -118,6 +131,14 @@ def covers_repos(task: TaskRecord, letter: DeadLetter) -> bool:
 def goes_on(task: TaskRecord, letter: DeadLetter) -> bool:
     """Return whether a run of the letter continues this task rather than another one."""
     return task.state is not TaskState.COMPLETE and covers_repos(task, letter)
+
+
+def may_go_on(letter: DeadLetter, task: TaskRecord) -> bool:
+    """Return whether a run of the letter, now or once it is opened again, would look at this task."""
+    if letter.is_deleted or task.task_id not in (*tasks_of(letter), new_task_id(letter)):
+        return False
+    may_be_opened = letter.status is not DeadLetterStatus.COMPLETED  # what was resolved is done
+    return letter.is_open or (may_be_opened and task.state is not TaskState.COMPLETE)
 
 
 def is_sent_back(letter: DeadLetter) -> bool:

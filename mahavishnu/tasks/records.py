@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mahavishnu.model.errors import LostLease
 from mahavishnu.stores.dataclass_codec import dataclass_kind
-from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType
+from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, ReconcileResult
+from mahavishnu.tasks.rules import merge_run
 from mahavishnu.tasks.staleness_rules import StalenessWatch
 from mahavishnu.tasks.task import OldTransition, TaskRecord
 
@@ -18,6 +20,15 @@ def _moved_at(task: TaskRecord) -> datetime:
 def _entered_second(task: TaskRecord) -> int:
     """Return when the task entered its state, as a number that can be added up: stores find the mean."""
     return int(task.state_entered_at.timestamp())
+
+
+def _reconcile(theirs: TaskRecord, ours: TaskRecord, now: datetime) -> ReconcileResult[TaskRecord]:
+    """Return what becomes of a task whose run went on in the local store while the other one was away."""
+    try:
+        merged = theirs if ours.run is None else merge_run(theirs, ours)
+    except LostLease:  # another run has it: what this one says is late
+        merged = theirs
+    return ReconcileResult(None if merged is theirs else merged)
 
 
 TASKS = dataclass_kind(
@@ -33,11 +44,13 @@ TASKS = dataclass_kind(
         ("namespace", "state", "state_entered_at"),
         ("namespace", "state", "created_at"),
         ("namespace", "created_at"),
+        ("namespace", "owes"),
     ],
     more=[
         Field("moved_at", FieldType.DATE, _moved_at, derived=True),
         Field("entered_second", FieldType.INTEGER, _entered_second, derived=True),
     ],
+    reconcile=_reconcile,
 )
 
 TRANSITIONS = dataclass_kind(

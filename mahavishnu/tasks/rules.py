@@ -20,6 +20,9 @@ from mahavishnu.model.rules import Rules, rule
 from mahavishnu.tasks.task import (
     ACTIVE,
     BACK_FROM_ERROR,
+    CLOSE,
+    LETTER,
+    MARK,
     MAX_STEPS,
     STEP_DONE,
     STEP_TABLE,
@@ -33,6 +36,7 @@ from mahavishnu.tasks.task import (
     evolve,
 )
 
+_PAYLOADS = 3  # times dlq_max_task_bytes: what a task may have in its one record
 _NAMED = 10  # steps that are named where one is not there
 
 
@@ -163,6 +167,67 @@ def require_run(task: TaskRecord, run: str | None) -> None:
         raise LostLease(task.task_id, "report to", task.state, why, what="task")
 
 
+def merge_run(theirs: TaskRecord, ours: TaskRecord) -> TaskRecord:
+    """Return `theirs`, as the store has the task, with what `ours` reports beyond that: the task as its run has it.
+
+    Merging twice is merging once, and gives `theirs` itself. Raises LostLease if another run has the task, or it has
+    ended; but a success still counts if a rule took the run for dead meanwhile.
+    """
+    succeeded, at = ours.state is TaskState.COMPLETE, ours.state_entered_at
+    is_same_end = theirs.state is ours.state and (succeeded or theirs.state_entered_at == at)
+    is_late_success = succeeded and _was_taken_for_dead(theirs)
+    if theirs.run != ours.run or not (is_same_end or is_late_success):
+        require_run(theirs, ours.run)
+    known = {_content(each) for each in theirs.transitions}
+    oldest = theirs.transitions[0].number if theirs.transitions else 0
+    fresh = [each for each in ours.transitions if each.number >= oldest and _content(each) not in known]
+    if not fresh:
+        signed = ours.alive_at is not None and (theirs.alive_at is None or theirs.alive_at < ours.alive_at)
+        return evolve(theirs, alive_at=ours.alive_at) if signed and theirs.is_open else theirs
+    # Beyond what ours has inside nobody can tell: then all of its steps are later.
+    is_far_ahead = fresh[0].number > theirs.transition_count + 1
+    moved = {step.name for step in ours.steps} if is_far_ahead else {each.step for each in fresh}
+    mine = {step.name: step for step in ours.steps}
+    steps = [mine.pop(step.name, step) if step.name in moved else step for step in theirs.steps]
+    names = {step.name for step in theirs.steps}
+    steps += [step for step in mine.values() if step.name not in names]
+    shift = max(0, theirs.transition_count + 1 - fresh[0].number)
+    fresh = [replace(each, number=each.number + shift) for each in fresh]
+    merged = evolve(
+        theirs,
+        steps=tuple(steps),
+        transitions=(*theirs.transitions, *fresh),
+        transition_count=fresh[-1].number,
+        alive_at=max(filter(None, (theirs.alive_at, ours.alive_at)), default=None),
+    )
+    if not is_far_ahead and all(each.step is not None for each in fresh):
+        return merged
+    if is_late_success:  # after the failure that its letter tells of
+        at = max(at, theirs.state_entered_at)
+    return evolve(
+        merged,
+        state=ours.state,
+        state_entered_at=at,
+        terminal_at=at if ours.state in TERMINAL else None,
+        attention=None,
+        processor=ours.processor,
+        last_error=ours.last_error,
+        owes=CLOSE if is_late_success else theirs.owes,
+    )
+
+
+def _was_taken_for_dead(task: TaskRecord) -> bool:
+    """Return whether a rule has failed the task because its run seemed to be over."""
+    last = next((each for each in reversed(task.transitions) if each.step is None), None)
+    silent = (DlqReason.STALENESS_TIMEOUT, DlqReason.WORKER_UNAVAILABLE)
+    return task.state is TaskState.ERROR and last is not None and last.reason in silent
+
+
+def _content(each: Transition) -> tuple[object, ...]:
+    """Return what makes a move the same one under another number."""
+    return each.at, each.step, each.from_state, each.to_state, each.reason
+
+
 def move_step(
     task: TaskRecord,
     name: str,
@@ -199,7 +264,8 @@ def begin_step(
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"a step of task {task.task_id!r} must have a name that is not empty, not {name!r:.80}")
         if len(task.steps) >= MAX_STEPS:
-            raise InvalidInput(f"task {task.task_id!r} has {MAX_STEPS} steps: no further one can be tracked")
+            most = f"task {task.task_id!r} has {MAX_STEPS} steps, the most that can be tracked"
+            raise InvalidInput(f"{most}: step {name!r:.80} is not run; split the work into several calls")
         step = options or StepRecord(name)
         task = evolve(task, steps=(*task.steps, step))
     if not step.may_run:
@@ -211,6 +277,13 @@ def begin_step(
     return move_step(
         task, name, StepState.IN_PROGRESS, now=now, processor=processor, attempts=step.attempts + 1, next_retry_at=None
     )
+
+
+def withdraw_step(task: TaskRecord, name: str, *, now: datetime) -> TaskRecord:
+    """Take back the beginning of a step that was cancelled before it ran: it was no attempt."""
+    step = task.step(name)
+    attempts = step.attempts - 1 if step is not None else 0
+    return move_step(task, name, StepState.WAITING_FOR_RETRY, now=now, reason="not_run", attempts=attempts)
 
 
 def claim_step(
@@ -245,6 +318,21 @@ def complete_step(
     """Complete a step. Raises IllegalMove for one that is not in progress: the report is late, or a second one."""
     return move_step(
         task, name, StepState.COMPLETE, now=now, result=result, result_types=types, why_lost=why_lost, last_error=None
+    )
+
+
+def has_room_for(task: TaskRecord, result: Json, most_bytes: int) -> bool:
+    """Return whether the task may keep this result too: every store has to take its record as a whole."""
+    results = sum(len(step.result.text) for step in task.steps if step.result is not None)
+    return len(task.context.text) + results + len(result.text) <= _PAYLOADS * most_bytes
+
+
+def refuse_result(name: str, most_bytes: int) -> InvalidInput:
+    """Return the error for a result that its task has no room for."""
+    most = f"{_PAYLOADS * most_bytes} bytes together ({_PAYLOADS} times dlq_max_task_bytes)"
+    return InvalidInput(
+        f"what step {name!r:.80} returned is not kept: arguments and results of a task may have {most}; return less, "
+        "say a file name"
     )
 
 
@@ -298,7 +386,8 @@ def hand_over(
     if task.state is TaskState.ERROR:
         return task
     ended = move(task, TaskState.ERROR, now=now, reason=reason, metadata=metadata, processor=processor)
-    return evolve(ended, last_error=error or task.last_error)
+    owes = LETTER if metadata is not None and MARK in metadata else None
+    return evolve(ended, last_error=error or task.last_error, owes=owes)
 
 
 def hand_back(
@@ -322,7 +411,9 @@ def hand_back(
     for step in back.steps:
         if step.state is StepState.ERROR:
             back = move_step(back, step.name, StepState.PENDING, now=now, reason=BACK_FROM_ERROR, attempts=0)
-    return evolve(back, handed_back=key, recovery_count=0, priority=task.priority if priority is None else priority)
+    owes = CLOSE if task.adapter is None else None  # a worker closes the letters that it runs
+    priority = task.priority if priority is None else priority
+    return evolve(back, handed_back=key, recovery_count=0, priority=priority, owes=owes)
 
 
 def return_from_error(
@@ -335,9 +426,10 @@ def return_from_error(
 ) -> TaskRecord:
     """Return a task to pending by its open `letter`; its steps stay unchanged. Raises IllegalMove."""
     detail = {"dlq_entry_uuid": letter, **(metadata or {})}
-    return move(
+    back = move(
         task, TaskState.PENDING, now=now, reason=BACK_FROM_ERROR, metadata=detail, processor=processor, letter=letter
     )
+    return evolve(back, owes=None)
 
 
 def recover(

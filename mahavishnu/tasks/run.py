@@ -22,10 +22,10 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import CannotRestore, InvalidInput, LostLease, MahavishnuError, StepExhausted, StoreError
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.work import LIFECYCLE
-from mahavishnu.stores.base import write_one
+from mahavishnu.stores.base import home_of, write_one
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import binding_of, snapshot_of
-from mahavishnu.tasks.task import StepRecord, StepState, TaskRecord, TaskState
+from mahavishnu.tasks.task import CLOSE, StepRecord, StepState, TaskRecord, TaskState, evolve
 from mahavishnu.values.arguments import ResultForm
 from mahavishnu.values.payload import LetterRequest, redact
 
@@ -37,20 +37,26 @@ T = TypeVar("T")
 Move = Callable[[TaskRecord], TaskRecord]
 _unfinished: set[asyncio.Task[Any]] = set()  # writes that go on although their callers were cancelled
 P = ParamSpec("P")
+_TOO_MUCH = "the results of its task are too large together"
+
+
+def _go_on(write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Begin this write, which goes on whatever becomes of the caller."""
+    writing = asyncio.create_task(write)
+    _unfinished.add(writing)
+    writing.add_done_callback(_unfinished.discard)
+    return writing
 
 
 async def finish(write: Coroutine[Any, Any, T]) -> T:
     """Await this write to its end, even if the caller is cancelled meanwhile."""
-    writing = asyncio.create_task(write)
-    _unfinished.add(writing)
-    writing.add_done_callback(_unfinished.discard)
-    return await asyncio.shield(writing)
+    return await asyncio.shield(_go_on(write))
 
 
 class TaskRun:
     """A run of a tracked workflow, which `current_run` has for the code inside of it.
 
-    `task` is as the store has it, as far as this run knows; a task that was not written yet has no version.
+    `task` is as this run has it: each move is made on it at once, and it is written as a whole (`merge_run`).
     """
 
     def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord, request: LetterRequest) -> None:
@@ -58,9 +64,9 @@ class TaskRun:
         self.task, self._request = task, request
         self.lost = False  # whether another run has taken the task over, or it has ended: what this one says is late
         self._lifecycle, self._context, self._clock = lifecycle, context, context.clock
-        self.token, self._owner = task.run, context.owner
+        self._signs = lifecycle.tracking.signs
         self._begun: set[str] = set()
-        self._moves: list[Move] = []  # that are not written yet
+        self._written = task if task.version is not None else None  # as the store has it, as far as this run knows
         self.turn = asyncio.Lock()
 
     @contextmanager
@@ -132,8 +138,15 @@ class TaskRun:
 
     async def begin_step(self, options: StepRecord) -> None:
         """Begin a step. Raises LostLease if another run has taken the task over."""
-        now = self._clock.now()
-        await self._write(partial(task_moves.begin_step, name=options.name, now=now, options=options))
+        now, name = self._clock.now(), options.name
+        self.task = task_moves.begin_step(self.task, name, now=now, options=options)
+        try:
+            await self._write()
+        except asyncio.CancelledError:
+            self._begun.discard(name)
+            self._make(partial(task_moves.withdraw_step, name=name, now=now))
+            _go_on(self._write())
+            raise
         if self.lost:
             raise LostLease(self.task.task_id, f"run step {options.name!r} of", self.task.state, what="task")
 
@@ -144,12 +157,13 @@ class TaskRun:
             log.warning("what step %r returned cannot be kept, so that a retry runs it again: %s", name, why_lost)
         now = self._clock.now()
         complete = partial(task_moves.complete_step, name=name, now=now, result=payload, types=types, why_lost=why_lost)
-        await finish(self._write(complete))
+        await self._report(complete)
+        if why_lost == _TOO_MUCH:
+            raise task_moves.refuse_result(name, self._context.letter_factory.max_task_bytes)
 
     async def fail_step(self, name: str, error: BaseException) -> None:
         """Fail a step."""
-        fail = partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error))
-        await finish(self._write(fail))
+        await self._report(partial(task_moves.fail_step, name=name, now=self._clock.now(), error=self._text_of(error)))
 
     def _write_result(self, name: str, form: ResultForm, result: Any) -> tuple[Json | None, Json | None, str | None]:
         try:
@@ -161,6 +175,8 @@ class TaskRun:
             return None, None, factory.mask_quotes(written.why_lost, written.payload.shared_value)
         if len(written.payload.text) > factory.max_task_bytes:
             return None, None, f"it has {len(written.payload.text)} bytes as JSON, more than dlq_max_task_bytes"
+        if not task_moves.has_room_for(self.task, written.payload, factory.max_task_bytes):
+            return None, None, _TOO_MUCH
         if factory.redact_keys and redact(plain := written.payload.value, factory.redact_keys) != plain:
             return None, None, "some of it is masked by redact_keys"
         return *factory.encryption.encrypt(written.payload, written.types, binding_of(self.task, name)), None
@@ -177,20 +193,17 @@ class TaskRun:
 
     async def succeed(self) -> None:
         """Complete the task."""
-        self._lifecycle.tracking.signs.end(self)
-        await finish(self._write(partial(task_moves.finalize, now=self._clock.now())))
+        await self._report(partial(task_moves.finalize, now=self._clock.now()), ends=True)
 
     async def fail(self, error: BaseException | str, reason: str = "workflow_failed") -> None:
         """Fail the task: the workflow failed, and its letter has it now, if it was to have one."""
-        self._lifecycle.tracking.signs.end(self)
         text = self._text_of(error)
-        await finish(self._write(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text)))
+        await self._report(partial(task_moves.hand_over, now=self._clock.now(), reason=reason, error=text), ends=True)
 
     async def cancel(self) -> None:
         """Cancel the task after its caller gave up."""
-        self._lifecycle.tracking.signs.end(self)
         cancel = partial(task_moves.move, state=TaskState.CANCELLED, now=self._clock.now(), reason="cancelled")
-        await finish(self._write(cancel))
+        await self._report(cancel, ends=True)
 
     # --- inside
 
@@ -199,56 +212,97 @@ class TaskRun:
         return self._context.letter_factory.mask_error(text, self.task, self._request)
 
     @property
+    def is_written(self) -> bool:
+        """True if the store has the task as this run has it, or does not have this run any more."""
+        return self.lost or self.task is self._written
+
+    @property
     def is_idle(self) -> bool:
         """True if the task is as it was written last, and nothing is being written."""
-        return self.task.version is not None and not self._moves and not self.turn.locked()
+        return self.is_written and not self.turn.locked()
 
     async def begin(self) -> None:
         """Write the task as it is, for others to see."""
-        await self._write(None)
+        await self._write()
 
-    async def _write(self, move: Move | None) -> None:
-        """Write this move, together with others that this run has to write at the same time."""
-        if move is not None:
-            self._moves.append(move)
-        await self._context.session.run_in_home_loop(self._take_turn)
+    def _make(self, move: Move) -> None:
+        """Make this move on the task. One that others have made impossible is logged."""
+        try:
+            self.task = move(self.task)
+        except MahavishnuError:
+            log.exception("a move of task %s is not tracked", self.task.task_id)
 
-    async def _take_turn(self) -> None:
-        self._lifecycle.tracking.signs.keep()
+    async def _report(self, move: Move, *, ends: bool = False) -> None:
+        """Make this move and write it, also if the run is cancelled meanwhile."""
+        self._make(move)
+        try:
+            await finish(self._write())
+        finally:
+            if ends:
+                self._signs.end(self)
+
+    async def _write(self) -> None:
+        """Write the task, together with moves that this run makes at the same time."""
+        await self._context.session.run_in_home_loop(self.write_here)
+
+    async def write_here(self) -> None:
+        """Write what is not written yet, in the event loop that uses the store."""
+        self._signs.keep()
         async with self.turn:
-            if not self.lost and (self._moves or self.task.version is None):
+            if not self.is_written:
                 await self._flush()
 
     async def _flush(self) -> None:
-        moves = list(self._moves)
+        known, mine = self._written, task_moves.sign(self.task, now=self._clock.now())
+        self.task = mine
 
-        def apply(task: TaskRecord) -> TaskRecord:
-            if moves:
-                task_moves.require_run(task, self.token)
-            for move in moves:
-                task = move(task)
-            return task_moves.sign(task, now=self._clock.now()) if moves else task
+        def merge(current: TaskRecord) -> TaskRecord:
+            return mine if current is known else task_moves.merge_run(current, mine)
 
         try:
-            if self.task.version is None:
+            if known is None:
                 await self._context.open()
-                made = await write_one(self._lifecycle.tasks, apply(self.task))
+                made = await write_one(self._lifecycle.tasks, mine)
                 if made is not None and (tell := self._context.on_task_written) is not None:
                     tell(0, made)
                 # None: an earlier write has landed, though its answer was lost
-                self.task = made or await self._lifecycle.change(self.task.task_id, apply)
+                self.note_written(mine, made or await self._lifecycle.change(mine.task_id, merge))
             else:
-                self.task = await self._lifecycle.change(self.task.task_id, apply, known=self.task)
+                self.note_written(mine, await self._lifecycle.change(mine.task_id, merge, known=known))
+            await self._close_letter()
         except LostLease as problem:
             self.lost = True
-            self._lifecycle.late_reports += len(moves)
+            self._lifecycle.late_reports += 1
             log.warning("a run that goes on after another one has begun is not counted: %s", problem)
         except StoreError as problem:
-            log.warning("task %s is not tracked for now: %s", self.task.task_id, problem)
-            return
+            if not await self._keep_locally(mine):
+                self._signs.remember(self)
+                log.warning("task %s is not tracked for now: %s", mine.task_id, problem)
         except MahavishnuError:
-            log.exception("task %s is not tracked any more", self.task.task_id)
-        del self._moves[: len(moves)]
+            log.exception("task %s is not tracked any more", mine.task_id)
+            self.note_written(mine, mine)
+
+    async def _keep_locally(self, mine: TaskRecord) -> bool:
+        """Keep the task of the other store in the local one, if there is one, from where it goes home as letters do."""
+        if mine.version is None or home_of(self._context.store) is self._context.store:
+            return False
+        try:
+            kept = await write_one(self._lifecycle.tasks, evolve(mine, version=None))
+        except StoreError:
+            return False
+        if kept is not None:  # None: the other store is there again
+            self.note_written(mine, kept)
+        return kept is not None
+
+    def note_written(self, mine: TaskRecord, stored: TaskRecord) -> None:
+        """Note that the store has the task so, with what it had of this run when that was written."""
+        self.task = stored if self.task is mine else task_moves.merge_run(stored, self.task)
+        self._written = stored
+
+    async def _close_letter(self) -> None:
+        """Close the letter of a run that succeeded although it was taken for dead."""
+        if self.task.owes == CLOSE and self.task.state is TaskState.COMPLETE and self.task is self._written:
+            await self._lifecycle.handover.close(self.task)
 
 
 current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", default=None)

@@ -378,13 +378,18 @@ class Lifecycle:
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
-        """Complete a step. False if the report came too late, or twice: it is only counted."""
+        """Complete a step. False if the report came too late, or twice: it is only counted.
+
+        Raises InvalidInput for a result that the task has no room for.
+        """
         factory = self._context.letter_factory
         given = None if result is None else factory.json_of(result, "result")
 
         def move(task: TaskRecord) -> TaskRecord:
             kept, types = given, None
             if given is not None:
+                if not task_moves.has_room_for(task, given, factory.max_task_bytes):
+                    raise task_moves.refuse_result(step, factory.max_task_bytes)
                 kept, types = factory.encryption.encrypt(given, EMPTY, binding_of(task, step))
             types = None if types is EMPTY else types
             return task_moves.complete_step(task, step, now=self._clock.now(), result=kept, types=types)

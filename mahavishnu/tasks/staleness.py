@@ -31,7 +31,7 @@ from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, get_one, update_many_with_retry
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.handover import MARK, make_stale_letter
+from mahavishnu.tasks.handover import make_stale_letter
 from mahavishnu.tasks.letters import has_its_letter
 from mahavishnu.tasks.records import STALENESS
 from mahavishnu.tasks.rules import ReasonRules
@@ -57,8 +57,9 @@ from mahavishnu.tasks.staleness_rules import (
     stale_detail,
     stale_queries,
 )
-from mahavishnu.tasks.task import ACTIVE, OldTransition, TaskRecord, old_transitions
+from mahavishnu.tasks.task import ACTIVE, CLOSE, MARK, OldTransition, TaskRecord, evolve, old_transitions
 from mahavishnu.tasks.templates import LifecycleLimits, read_templates
+from mahavishnu.tasks.tracking import is_under_way_beside
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.service import Workers
 
@@ -167,6 +168,7 @@ class StaleTasks:
 
     async def _begin_look(self) -> _Look:
         await self._context.open()
+        await self._lifecycle.tracking.signs.write()  # what this process knows of its own runs
         return _Look(self.rules, await self.pauses())
 
     async def _find(self, look: _Look, size: int, dry_run: bool) -> AsyncGenerator[_Batch, None]:
@@ -220,6 +222,8 @@ class StaleTasks:
 
     def _may_live(self, task: TaskRecord) -> bool:
         """Return whether a run that gives signs has not been seen silent for long enough, whatever its clock says."""
+        if is_under_way_beside(task):
+            return True
         if not self._spares_runs or not signs(task) or lives(task, self._context.clock.now()):
             return False
         return not self._signs.is_over(task, self._context.clock.monotonic())
@@ -227,7 +231,8 @@ class StaleTasks:
     def _is_left_alone(self, each: StaleTask, rules: StalenessRules) -> bool:
         task = each.task
         runs = self._spares_runs and task.run is not None and task.state in ACTIVE and not signs(task)
-        return runs or self._moves.plan(each, rules).review or lives(task, self._context.clock.now())
+        is_alive = lives(task, self._context.clock.now()) or is_under_way_beside(task)
+        return runs or self._moves.plan(each, rules).review or is_alive
 
     async def _is_worked(self) -> bool:
         """Return whether there may be a worker for waiting tasks: one lives, or none has ever been seen here."""
@@ -340,6 +345,7 @@ class StaleMoves:
             self._context, each.task, str(each.task.state), each.stale.reason, detail, now, goes_on=True
         )
         try:
+            await self._lifecycle.change(each.task.task_id, lambda task: evolve(task, owes=CLOSE), known=each.task)
             await self._intake.record(letter)
         except MahavishnuError as problem:
             return self._report_failure(each, problem)
@@ -419,6 +425,7 @@ class StaleMoves:
     ) -> dict[str, StaleRow]:
         rows: dict[str, StaleRow] = {}
         going: list[tuple[StaleTask, DeadLetter]] = []
+        settled: list[TaskRecord] = []
         for each, task in ended:
             if not self.plan(each, rules).to_letter:
                 rows[task.task_id] = self._report_end(each, False)
@@ -428,6 +435,7 @@ class StaleMoves:
             try:
                 letter = make_stale_letter(self._context, task, last.from_state, each.stale.reason, detail, last.at)
                 going.append((each, letter))
+                settled.append(task)
             except MahavishnuError as problem:
                 log.warning("stale task %s has no letter yet: %s", task.task_id, problem)
                 rows[task.task_id] = self._report_end(each, False)
@@ -439,9 +447,10 @@ class StaleMoves:
         for (each, letter), result in zip(going, stored, strict=True):
             if isinstance(result, DeadLetter):
                 self._intake.announce_captured(result)
-            rows[each.task.task_id] = self._report_end(
-                each, isinstance(result, DeadLetter) or await self._record(each, letter)
-            )
+            is_made = isinstance(result, DeadLetter) or await self._record(each, letter)
+            rows[each.task.task_id] = self._report_end(each, is_made)
+        made = [task for task in settled if rows[task.task_id]["moved_to_dlq"]]
+        await self._lifecycle.handover.settle(made)
         return rows
 
     async def _record(self, each: StaleTask, letter: DeadLetter) -> bool:

@@ -24,6 +24,8 @@ from mahavishnu.model.letter_parts import Version, draft_copier
 
 # --- states
 
+MARK = "dlq_reason"  # in the metadata of a move to `error` of which a letter is to be made
+LETTER, CLOSE = "letter", "close"
 BACK_FROM_ERROR = "dlq_requeue"  # the only reason for which a task leaves `error`, and a letter has to be open for it
 
 
@@ -210,7 +212,8 @@ class TaskRecord:
     `alive_at` is the last sign of life of that run, `attention` the warning or flag that the task got in this state.
     `asked` counts the requests for its letter's work when a run of the letter began last, see `tasks.letters`. `notes`
     say why the context is not all that was given: for the metadata of a letter that is not retried automatically.
-    `declared`: its steps were given when it was made, and workers add no others.
+    `declared`: its steps were given when it was made, and workers add no others. `owes` marks what a second write, to
+    another record, has still to do: LETTER, make its letter; CLOSE, close its letter once it is complete.
     """
 
     task_id: str
@@ -245,6 +248,7 @@ class TaskRecord:
     transitions: tuple[Transition, ...] = ()
     last_error: str | None = None
     declared: bool = False
+    owes: str | None = None
     version: Version | None = field(default=None, compare=False)
 
     @property

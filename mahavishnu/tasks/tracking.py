@@ -9,27 +9,30 @@ import asyncio
 import functools
 import inspect
 import logging
+import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from mahavishnu.capture.adapters import is_async, live_attempt
 from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
 from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.sync_loop import current_sync_loop
-from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StoreError
+from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StepsGone, StoreError
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, tasks_of
+from mahavishnu.tasks.letters import begin_again, ended_steps, goes_on, has_done, new_task_id, snapshot_of, tasks_of
+from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
-from mahavishnu.tasks.task import TaskRecord, evolve, new_task
+from mahavishnu.tasks.task import TaskRecord, TaskState, evolve, new_task
 from mahavishnu.values.encryption import Binding
 from mahavishnu.values.payload import NOT_JSON, LetterRequest
 
@@ -40,31 +43,90 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 500  # records of one write
+_MOST_UNWRITTEN = 10_000  # runs that are remembered while the store is away
 T = TypeVar("T")
 
 
 class RunSigns:
-    """The tracked runs of this process that are under way, whose signs of life are written together."""
+    """The tracked runs of this process: their signs of life are written together, and what could not be written."""
+
+    @classmethod
+    def for_context(cls, context: QueueContext) -> RunSigns:
+        """Return the runs of a queue."""
+        from mahavishnu.tasks.service import Lifecycle
+
+        return cls(context, Lifecycle(context))
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
         self._runs: WeakValueDictionary[int, TaskRun] = WeakValueDictionary()
+        self._unwritten: dict[int, TaskRun] = {}  # kept, whoever else forgets them
         self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._watching = threading.Lock()
+        self._beat: threading.Thread | None = None
+        self._looked = time.monotonic()  # when the event loop was last seen to go on
+        context.session.before_closing.append(self.write)
+        _all_signs.add(self)
 
     def begin(self, run: TaskRun) -> None:
         """Begin to give signs for this run."""
         self._runs[id(run)] = run
         self.keep()
+        with self._watching:
+            if self._context.open_beside is not None and (self._beat is None or not self._beat.is_alive()):
+                self._looked = time.monotonic()
+                self._beat = threading.Thread(target=self._watch_loop, name="mahavishnu-signs", daemon=True)
+                self._beat.start()
+
+    def _watch_loop(self) -> None:
+        """Give the signs from this thread, by a connection of its own, while code of a run blocks the event loop."""
+        while True:
+            _never.wait(SIGN.total_seconds())
+            with self._watching:
+                if not self._runs:
+                    self._beat = None
+                    return
+            if time.monotonic() - self._looked > 2 * SIGN.total_seconds():
+                try:
+                    asyncio.run(self._sign_beside())
+                except Exception as problem:  # whatever it is, the next minute brings another try
+                    log.warning("an event loop is blocked, and its runs give no signs of life: %s", problem)
+
+    async def _sign_beside(self) -> None:
+        assert self._context.open_beside is not None
+        tokens = {run.task.task_id: run.task.run for run in self._find_runs()}
+        async with self._context.open_beside() as store:
+            tasks, now = store.collection(TASKS), self._context.clock.now()
+            found = [each for each in await tasks.get(list(tokens)) if isinstance(each, TaskRecord)]
+            ours = [task_moves.sign(each, now=now) for each in found if each.run == tokens[each.task_id]]
+            await tasks.write(ours) if ours else ()
+
+    def _find_runs(self) -> list[TaskRun]:
+        return [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
+
+    def has_beside(self, token: str, loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether this run is under way in another event loop than this one, which may be blocked."""
+        other = self._timer_loop
+        is_other = other is not None and other is not loop and other.is_running()
+        return is_other and any(run.task.run == token for run in self._find_runs())
 
     def end(self, run: TaskRun) -> None:
         """End the signs of this run."""
         self._runs.pop(id(run), None)
 
+    def remember(self, run: TaskRun) -> None:
+        """Keep a run whose task could not be written, until it is."""
+        if len(self._unwritten) >= _MOST_UNWRITTEN and id(run) not in self._unwritten:
+            lost = self._unwritten.pop(next(iter(self._unwritten)))
+            log.error("task %s is not tracked: too many could not be written", lost.task.task_id)
+        self._unwritten[id(run)] = run
+        self.keep()
+
     def keep(self) -> None:
         """Keep a timer for the signs: on this event loop, if the one that had it has ended."""
         loop = self._timer_loop
-        if self._runs and (loop is None or not loop.is_running()):
+        if (self._runs or self._unwritten) and (loop is None or not loop.is_running()):
             self._set_timer()
 
     def _set_timer(self) -> None:
@@ -72,8 +134,8 @@ class RunSigns:
         self._timer_loop.call_later(SIGN.total_seconds(), self._look)
 
     def _look(self) -> None:
-        self._timer_loop = None
-        if self._runs:
+        self._timer_loop, self._looked = None, time.monotonic()
+        if self._runs or self._unwritten:
             self._set_timer()
             if self._renewing is None or self._renewing.done():
                 self._renewing = asyncio.create_task(self._renew_quietly())
@@ -87,10 +149,10 @@ class RunSigns:
             log.exception("signs of life of tracked runs could not be written")
 
     async def renew(self) -> None:
-        """Write signs of life for runs that have written nothing for a while."""
+        """Write what waits, and signs of life for runs that have written nothing for a while."""
+        await self.write()
         now = self._context.clock.now()
-        known = [run for ref in self._runs.valuerefs() if (run := ref()) is not None]
-        silent = [run for run in known if not run.lost and is_silent_for(run.task, now, SIGN)]
+        silent = [run for run in self._find_runs() if not run.lost and is_silent_for(run.task, now, SIGN)]
         for first in range(0, len(silent), _AT_ONCE):
             async with AsyncExitStack() as turns:
                 going: list[TaskRun] = []
@@ -98,21 +160,42 @@ class RunSigns:
                     if run.is_idle:  # what it is writing just now is a sign of life
                         await turns.enter_async_context(run.turn)
                         going.append(run)
-                await self._write(going)
+                await self._sign(going)
 
-    async def _write(self, runs: list[TaskRun]) -> None:
+    async def write(self) -> None:
+        """Write the tasks that could not be written before, until one cannot be written now."""
+        for mark, run in list(self._unwritten.items()):
+            await run.write_here()
+            if not run.is_written:
+                return
+            self._unwritten.pop(mark, None)
+
+    async def _sign(self, runs: list[TaskRun]) -> None:
         now = self._context.clock.now()
         signed = [task_moves.sign(run.task, now=now) for run in runs]
-        for run, result in zip(runs, await self._lifecycle.tasks.write(signed) if signed else (), strict=True):
+        before = [run.task for run in runs]
+        for run, known, result in zip(
+            runs, before, await self._lifecycle.tasks.write(signed) if signed else (), strict=True
+        ):
             if isinstance(result, TaskRecord):
-                run.task = result
+                run.note_written(known, result)
             elif result is None:  # somebody else has written it meanwhile
                 try:
-                    again = partial(task_moves.sign, now=now, run=run.token)
-                    run.task = await self._lifecycle.change(run.task.task_id, again)
+                    again = partial(task_moves.sign, now=now, run=known.run)
+                    run.note_written(known, await self._lifecycle.change(known.task_id, again))
                 except MahavishnuError as problem:  # its next report finds out
-                    log.warning("task %s is not ours any more: %s", run.task.task_id, problem)
+                    log.warning("task %s is not ours any more: %s", known.task_id, problem)
                     self.end(run)
+
+
+_all_signs: WeakSet[RunSigns] = WeakSet()
+_never = threading.Event()
+
+
+def is_under_way_beside(task: TaskRecord) -> bool:
+    """Return whether the task's run is under way in this very process, in the event loop of another thread."""
+    loop = asyncio.get_running_loop()
+    return task.run is not None and any(signs.has_beside(task.run, loop) for signs in list(_all_signs))
 
 
 class Tracking:
@@ -120,7 +203,7 @@ class Tracking:
 
     def __init__(self, context: QueueContext, lifecycle: Lifecycle) -> None:
         self._context, self._lifecycle = context, lifecycle
-        self.signs = RunSigns(context, lifecycle)
+        self.signs = context.part(RunSigns)
 
     async def begin(self, request: LetterRequest) -> TaskRun | None:
         """Begin a run of work that a letter would have so. Inside a retry of it, its task goes on: see `resume`."""
@@ -130,16 +213,24 @@ class Tracking:
         now = self._context.clock.now()
         task = self._task_of(request, new_entry_id(now))
         task = task_moves.begin(task, now=now, run=new_token(), processor=self._context.owner)
-        return await self._start(task, request)
+        run = TaskRun(self._lifecycle, self._context, task, request)
+        try:
+            return await self._start(run)
+        except asyncio.CancelledError:  # nothing has run, and nothing is to
+            await run.cancel()
+            raise
 
     async def resume(self, letter: DeadLetter) -> TaskRun | None:
         """Continue the letter's task in this process; None if the work is done and only the letter is still open.
 
         If the work failed in another task, too, and no run of that one has succeeded since, that other one goes on. It
-        begins anew where no task is left, or none covers all of its repos. Raises StoreError: nothing is run twice by
-        mistake.
+        begins anew where no step had ended, or no task covers all of its repos. Raises StoreError and StepsGone:
+        nothing is run twice by mistake.
         """
-        return await self._context.session.run_in_home_loop(partial(self._resume, letter))
+        run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
+        if run is not None and (attempt := live_attempt()) is not None:
+            attempt.tracked.append(lambda: {**snapshot_of(run.task), "state": str(TaskState.STEPS_IN_PROCESS)})
+        return run
 
     async def _resume(self, letter: DeadLetter) -> TaskRun | None:
         await self._context.open()
@@ -153,8 +244,13 @@ class Tracking:
             return begin_again(task, letter, now=self._context.clock.now(), run=token, processor=owner)
 
         if task is None:
-            log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
-            return await self._start(begin(self._task_of(request, new_task_id(letter))), request)
+            own = tasks_of(letter)
+            if (ended := ended_steps(letter)) and all(each.task_id not in own for each in tasks):
+                raise StepsGone(letter.task_id, ended)
+            if own:
+                log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
+            task = begin(self._task_of(request, new_task_id(letter)))
+            return await self._start(TaskRun(self._lifecycle, self._context, task, request))
         task = await self._lifecycle.change(task.task_id, begin, known=task)
         run = TaskRun(self._lifecycle, self._context, task, request)
         self.signs.begin(run)
@@ -170,8 +266,7 @@ class Tracking:
                 found.append(task)
         return found
 
-    async def _start(self, task: TaskRecord, request: LetterRequest) -> TaskRun:
-        run = TaskRun(self._lifecycle, self._context, task, request)
+    async def _start(self, run: TaskRun) -> TaskRun:
         self.signs.begin(run)
         await run.begin()
         self._context.meters.count("mahavishnu_tasks_discovered_total")
@@ -261,7 +356,11 @@ class TrackedCalls:
             work = partial(self._calls.run, call, self._workflow.function, args, kwargs, attempt)
             if lifecycle is None:  # no letters are kept, and no tasks
                 return await work()
-            call.tracked = await lifecycle.tracking.begin(call.request())
+            try:
+                call.tracked = await lifecycle.tracking.begin(call.request())
+            except asyncio.CancelledError as error:  # for who wants letters of cancelled calls
+                await self._calls.note_failure(call, error)
+                raise
             return None if call.tracked is None else await self._see_through(call.tracked, work())
 
     async def _see_through(self, run: TaskRun, work: Coroutine[Any, Any, Any]) -> Any:

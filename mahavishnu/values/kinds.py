@@ -287,11 +287,24 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, Enum):
         return False  # not the same member
     if is_dataclass(one) and not isinstance(one, type):
-        return all(same_value(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+        known = {each.name for each in fields(one)}
+        same = all(same_value(getattr(one, name), getattr(other, name)) for name in known)
+        return same and _has_same_attributes(one, other, known)
     if hasattr(kind, "__pydantic_fields__"):
         names = ("__dict__", "__pydantic_extra__", "__pydantic_private__")
         return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
+
+
+def _has_same_attributes(one: Any, other: Any, known: Collection[str]) -> bool:
+    """Return True if both have the same beside their `known` fields, but for what their class computes."""
+    mine, theirs = getattr(one, "__dict__", {}), getattr(other, "__dict__", {})
+    more = [name for name in {*mine, *theirs}.difference(known) if not hasattr(type(one), name)]
+    if not all(name in mine and name in theirs and type(mine[name]) is type(theirs[name]) for name in more):
+        return False
+    # A lock, say, which `__post_init__` makes, equals no other one.
+    equal = [name for name in more if any("__eq__" in vars(each) for each in type(mine[name]).__mro__[:-1])]
+    return all(same_value(mine[name], theirs[name]) for name in equal)
 
 
 def _all_same(some: Collection[Any], others: Collection[Any]) -> bool:

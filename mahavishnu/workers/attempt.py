@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
-from mahavishnu.capture.dependencies import blocked_by
+from mahavishnu.capture.dependencies import blocked_by, let_called_wait, register_caller
 from mahavishnu.capture.functions import restorer_of
 from mahavishnu.capture.runner import failed_repos, failure_in_result
 from mahavishnu.classify.assess import Assessment
@@ -23,10 +23,11 @@ from mahavishnu.engine.telemetry import adapter_label
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import CannotRestore, StepExhausted, StoreError, is_end
+from mahavishnu.model.errors import CannotRestore, StepExhausted, StepsGone, StoreError, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
+from mahavishnu.model.work import note_task, task_of
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 
 # --- letters that this process took and could not give to their workflow
@@ -91,6 +92,8 @@ class RunningAttempt:
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
     unfit: CannotRestore | None = None  # why nothing was run: the workflow of this process does not take the task
+    called: tuple[str, ...] = ()  # the letters of other workflows that failed by the error
+    task: dict[str, Any] | None = None  # the snapshot of the lifecycle task, if the run was tracked
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
     settled: DeadLetter | None = None  # the letter with the outcome; None if the outcome does not count
 
@@ -253,7 +256,11 @@ class AttemptRunner:
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
         ended, ended_at = self._clock.monotonic(), self._clock.now()
-        return RunningAttempt(leased, letter, result, error, ended - started, ended, ended_at, failed_repos=left)
+        seconds = ended - started
+        snapshot = current.tracked[-1]() if current.tracked and error is not None else None
+        return RunningAttempt(
+            leased, letter, result, error, seconds, ended, ended_at, None, None, tuple(current.called), snapshot, left
+        )
 
     async def _assess(self, attempt: RunningAttempt) -> RunningAttempt:
         """Classify the failure, and note its worker and the duration of the run."""
@@ -266,7 +273,7 @@ class AttemptRunner:
             duration_seconds=round(attempt.seconds, 3),
             processor=letter.lease.owner if letter.lease else None,
         )
-        if isinstance(error, StepExhausted):  # nothing is run until a person has sent it back
+        if isinstance(error, StepExhausted | StepsGone):  # nothing is run until a person has sent it back
             assessment = replace(assessment, hopeless=True)
         failure = self._context.letter_factory.encryption.mask_in(failure, letter)
         return replace(attempt, assessment=replace(assessment, failure=failure))
@@ -282,6 +289,8 @@ class AttemptRunner:
         settled = await self._leases.write_outcome(
             attempt.leased, partial(self._with_outcome, attempt), partial(self._announce, attempt)
         )
+        if settled is not None and attempt.called and attempt.error is not None:
+            await let_called_wait(self._context, attempt.called, settled)
         if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
             self._wake(settled.due_at)
         return replace(attempt, settled=settled)
@@ -310,7 +319,10 @@ class AttemptRunner:
         context, token, now = self._context, attempt.leased.token, self._clock.now()
         left = attempt.failed_repos if context.limits.only_failed_repos else None
         policy_for = context.letter_factory.policy_for
-        return apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
+        after = apply_outcome(current, token, now, attempt.assessment, left, context.backoffs, policy_for=policy_for)
+        if attempt.task is None or task_of(current) != task_of(attempt.letter):  # a person has changed that meanwhile
+            return after
+        return note_task(after, attempt.task)
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
         """Announce the outcome that was written."""
@@ -325,6 +337,9 @@ class AttemptRunner:
         self._context.announce(EventName.RETRY_FAILED, letter, letter.updated_at)
         if letter.status is DeadLetterStatus.EXHAUSTED:
             self._context.announce(EventName.EXHAUSTED, letter, letter.updated_at)
+
+
+register_caller(AttemptRunner._call.__code__, "current")
 
 
 def apply_outcome(

@@ -115,6 +115,21 @@ async def test_a_move_whose_process_dies_is_finished_by_others(any_house: House,
     assert await there.lifecycle.handover.finish() == 0
 
 
+@pytest.mark.parametrize("hours", [1, 60])
+async def test_a_move_is_finished_however_late(any_house: House, hours: int) -> None:
+    """Its task has a mark until its letter is there, and nobody looks at it again afterwards."""
+    here, there = any_house.app(), any_house.app()
+    task_id = await put(there, TaskState.WAITING_FOR_DEPENDENCIES)
+    assert await die_at(any_house, here, here.lifecycle.move_to_dlq(task_id, "it hangs", by="ann"), 3, "before")
+    assert (await there.lifecycle.get(task_id)).owes == "letter"
+    any_house.clock.advance(hours * 3600)
+    assert (await there.dlq.archive.archive_completed_tasks(retention_days=0)).lifecycle_tasks_archived == 0
+    assert [await there.lifecycle.handover.finish() for _ in range(2)] == [1, 0]
+    (letter,) = await letters_of(there)
+    task = await there.lifecycle.get(task_id)
+    assert (letter.source.state, task.state, task.owes) == ("waiting_for_dependencies", TaskState.ERROR, None)
+
+
 async def die_at(house: House, app: MahavishnuApp, work: Any, kth: int, where: str) -> bool:
     """Do this, and let the process die at its k-th write; whether it came so far."""
     writes, gone, end = 0, asyncio.Event(), asyncio.Event()

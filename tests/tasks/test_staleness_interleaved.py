@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -96,26 +97,37 @@ async def test_either_it_is_done_or_it_has_a_letter(any_house: House, act: Act) 
     assert orders > 5 and case.seen == {("complete", 0), ("error", 1)}
 
 
-class TrackedCase(Case):
-    """Runs of tracked workflows that gave no sign for so long that they seem to have died, and end after all."""
+@pytest.mark.parametrize("kth", range(1, 9))
+@pytest.mark.parametrize("first", ["run", "look"])
+async def test_a_run_that_succeeds_after_all_is_done(any_house: House, first: str, kth: int) -> None:
+    """Wherever the look that takes it for dead is: its letter, if there is one, is closed."""
+    ours, theirs = (Lifecycle(any_house.queue(rules=[RULES]).context) for _ in range(2))
+    await theirs._context.open()
+    run = await ours.tracking.begin(LetterRequest("wf_1", {"n": 1}, [], adapter="sweep"))
+    assert run is not None
+    any_house.clock.advance(11 * 60)
+    acts = {"run": (ours, run.succeed), "look": (theirs, lambda: detect(theirs, run.task.task_id))}
+    stopped, go_on, calls = asyncio.Event(), asyncio.Event(), 0
 
-    kind = SourceKind.WORKFLOW
+    async def stop(call: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == kth:
+            stopped.set()
+            await go_on.wait()
 
-    async def begin(self) -> list[Actor]:
-        """A new run."""
-        self.house.clock.advance(60)
-        ours, theirs = self.all
-        await theirs._context.open()
-        run = await ours.tracking.begin(LetterRequest(f"wf_{next(self.numbers)}", {"n": 1}, [], adapter="sweep"))
-        assert run is not None and run.task.work_id is not None
-        self.task_id, self.letter_id = run.task.task_id, run.task.work_id
-        self.house.clock.advance(11 * 60)
-        key = ours._context.key(self.letter_id, "default", "default")
-        return [self._actor(ours, lambda of, task_id: run.succeed(), key), self._actor(theirs, detect, key)]
+    (of, act), other = acts.pop(first), next(iter(acts.values()))[1]
+    for operation in ("get", "write"):
+        of._context.store.faults.before(operation, stop)  # type: ignore[attr-defined]
+    acting = asyncio.create_task(act())
+    reached = asyncio.create_task(stopped.wait())
+    await asyncio.wait([acting, reached], return_when=asyncio.FIRST_COMPLETED)
+    await other()
+    go_on.set()
+    await acting
+    reached.cancel()
 
-
-async def test_a_run_that_ends_after_all_is_done_or_has_a_letter(any_house: House) -> None:
-    """If it was taken for dead it has a letter, and what it says then is too late."""
-    case = TrackedCase(any_house, RULES, [finalize, detect])
-    orders = await run_in_every_order(case.begin, case.check)
-    assert orders > 5 and case.seen == {("complete", 0), ("error", 1)}
+    task = await theirs.get(run.task.task_id)
+    letters = [letter async for letter in scan(theirs._context.letters, Query())]
+    assert (task.state, task.owes) == (TaskState.COMPLETE, None)
+    assert not any(letter.is_open for letter in letters)

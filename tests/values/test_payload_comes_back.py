@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 import pytest
@@ -133,6 +135,20 @@ async def by_task(app: MahavishnuApp, value: Any) -> None:
 
 FORMS = [by_decorated, by_sync_decorated, by_method, by_call, by_capture, by_task]
 Form: TypeAlias = Callable[[MahavishnuApp, Any], Any]
+
+
+@dataclass
+class Basket:
+    """Computes an attribute at first use, and makes another one."""
+
+    amount: Decimal
+
+    def __post_init__(self) -> None:
+        self._lock = Lock()
+
+    @cached_property
+    def double(self) -> Decimal:
+        return 2 * self.amount
 
 
 @dataclass
@@ -259,6 +275,29 @@ async def test_what_cannot_come_back_waits_for_a_person(house: House) -> None:
     assert calls.values == []
     await run_again(house.dlq, letters)
     assert same_value(calls.values, [Decimal(2)] * len(FORMS))
+
+
+async def test_an_attribute_beside_the_fields_of_a_dataclass_waits_for_a_person(tmp_path: Path) -> None:
+    """It would be missing in the retry; what the class computes, or makes by itself, is not."""
+    app, got = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:")), list[Any]()
+
+    @app.workflow("bill", key="order")
+    async def bill(order: int, basket: Basket) -> None:
+        got.append(basket)
+        if len(got) == 1 or order == 2:
+            raise ConnectionError("no")
+
+    async with app:
+        for order in (1, 2):
+            basket = Basket(Decimal(2))
+            assert basket.double == 4
+            if order == 2:
+                basket.tenant = "eu"  # type: ignore[attr-defined]
+            with suppress(ConnectionError):
+                await bill(order, basket)
+        answers = [await app.dlq.retry_task(f"bill:{order}") for order in (1, 2)]
+        assert answers[0]["success"] is True
+        assert "basket was of type Basket, which cannot come back" in answers[1]["error"]
 
 
 async def worked(dlq: DeadLetterQueue, run: BulkRun) -> BulkRun:
