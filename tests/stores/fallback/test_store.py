@@ -520,7 +520,7 @@ async def test_a_local_letter_does_not_hide_a_run_of_its_twin(two: Two) -> None:
 
     with two.primary.faults.unavailable("write", times=1):
         settled = await write_under_lease(
-            two.letters, running, lambda current: lifecycle.succeed(current, token="t", now=now), pause, 8
+            two.letters, running, lambda current: lifecycle.succeed(current, token="t", now=now), pause, (8).__lt__
         )
     assert settled is not None and settled.entry_id == running.entry_id
 
@@ -554,7 +554,11 @@ async def test_the_outcome_of_a_run_counts_while_the_letter_meets_another_one(tw
                 await store.drain()
 
         settled = await write_under_lease(
-            store.collection(LETTERS), running, lambda current: lifecycle.succeed(current, token="t", now=now), go_on, 3
+            store.collection(LETTERS),
+            running,
+            lambda current: lifecycle.succeed(current, token="t", now=now),
+            go_on,
+            (3).__lt__,
         )
         assert settled is not None and settled.entry_id == mine.entry_id
         await go_on(2)
