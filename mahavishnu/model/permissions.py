@@ -44,7 +44,9 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("login", "logout", "find unreadable", "list local stores"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
-    **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
+    **dict.fromkeys(
+        ("enqueue", "import", "group.update", "group.release", "task.move", "adapter.limit"), Permission.EDIT
+    ),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),
     **dict.fromkeys(("view.save", "view.delete", "alert.test"), Permission.EDIT),
@@ -102,6 +104,10 @@ class Scope:
             and (self.queues is None or queue in self.queues)
             and (self.adapters is None or adapter in self.adapters)
         )
+
+    def covers_adapter(self, namespace: str, adapter: str) -> bool:
+        """Return True if all letters of this adapter in this namespace are inside."""
+        return self.queues is None and self.covers(namespace, None, adapter)
 
     def covers_record(self, record: Any) -> bool:
         """Return True if a record is inside, as far as it says where it belongs."""
