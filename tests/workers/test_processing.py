@@ -421,7 +421,7 @@ async def test_an_outage_while_a_letter_is_looked_at_is_not_held_against_it(hous
 async def test_what_has_begun_ends_before_a_cycle_says_that_the_store_is_away(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahavishnu.workers.processor._AT_ONCE", 2)  # there may be more: the cycle looks again
+    monkeypatch.setattr("mahavishnu.workers.background._AT_ONCE", 2)  # there may be more: the cycle looks again
     gate = Gate()
 
     async def run(task: Any, repos: list[str]) -> None:
