@@ -57,7 +57,16 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
 }
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
-    {"import", "clear", "archive.export", "detect stale tasks", "archive.run", "archive.detach", "archive.attach"}
+    {
+        "import",
+        "adapter.limit",
+        "clear",
+        "archive.export",
+        "detect stale tasks",
+        "archive.run",
+        "archive.detach",
+        "archive.attach",
+    }
     | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "events.write", "archive.read_task"}
     | {"group.release", "alert.test"}
 )
@@ -104,10 +113,6 @@ class Scope:
             and (self.queues is None or queue in self.queues)
             and (self.adapters is None or adapter in self.adapters)
         )
-
-    def covers_adapter(self, namespace: str, adapter: str) -> bool:
-        """Return True if all letters of this adapter in this namespace are inside."""
-        return self.queues is None and self.covers(namespace, None, adapter)
 
     def covers_record(self, record: Any) -> bool:
         """Return True if a record is inside, as far as it says where it belongs."""

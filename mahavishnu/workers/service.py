@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant, instant_text
-from mahavishnu.model.errors import InvalidInput, PermissionDenied
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
@@ -359,9 +359,6 @@ class AdapterLimits:
         new = AdapterLimit(adapter, namespace=self._context.written_namespace)
         await self._context.open()
         async with self._context.audit.record("adapter.limit", f"adapter:{adapter}", by=by, reason=notes) as record:
-            scope = self._context.scope
-            if scope is not None and not scope.covers_adapter(self._context.namespace, adapter):
-                raise PermissionDenied("adapter.limit", f"of {adapter!r} is about letters outside of the scope of {by}")
             before, after = await write_with_retry(
                 self._records, new.key, lambda current: change(current or new), what="limit"
             )

@@ -161,7 +161,7 @@ async def test_a_limit_that_makes_no_sense_is_refused(office: Office, changes: d
     ],
     ids=lambda who: who.name,
 )
-async def test_a_limit_is_set_by_who_may_change_all_letters_of_the_adapter(office: Office, who: Principal) -> None:
+async def test_a_limit_is_set_by_who_may_edit_the_whole_namespace(office: Office, who: Principal) -> None:
     view = office.apps[0].dlq.for_actor(who)
     with pytest.raises(PermissionDenied):
         await view.adapter_limits.limit("charge", concurrency=1, by=who.name)
