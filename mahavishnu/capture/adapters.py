@@ -178,6 +178,7 @@ class AdapterRegistry:
         self._known: dict[str, Adapter] = {}
         self.tracked: set[str] = set()  # the names of workflows whose runs are lifecycle tasks
         self.on_registered: Callable[[], object] = lambda: None  # called when letters may be run that could not be
+        self.limits: dict[str, tuple[int | None, str | None]] = {}  # concurrency and rate, where code declares them
         self._signatures: dict[str, Signature | None] = {}
         self.kinds: tuple[ValueKind, ...] = ()  # of values, besides the built-in ones
 

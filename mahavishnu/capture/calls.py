@@ -106,6 +106,7 @@ class Calls:
                 f"the workflow {name!r} is {known.function!r:.100} already: give {function!r:.100} a name of its own, "
                 "as in app.workflow('name')"
             )
+        self._adapters.limits[name] = options.limit
         self._adapters.register(name, adapter)
         (self._adapters.tracked.add if options.track else self._adapters.tracked.discard)(name)
         self._workflows[name] = workflow

@@ -243,7 +243,8 @@ class CallOptions:
 
     `key` names the work of a call: an argument's name, a text such as `"{customer}-{month}"`, or a function of the
     arguments. `redact` are patterns of names whose values are masked in the letter. `on_cancel` says whether a call
-    that is cancelled becomes a letter. `track`: each call is a lifecycle task while it runs.
+    that is cancelled becomes a letter. `track`: each call is a lifecycle task while it runs. `limit` is how many
+    retries run at once, and their rate.
     """
 
     key: Key | None = None
@@ -253,6 +254,7 @@ class CallOptions:
     redact: tuple[str, ...] = ()
     on_cancel: OnCancel = "ignore"
     track: bool = False
+    limit: tuple[int | None, str | None] = (None, None)
 
     @classmethod
     def from_arguments(
@@ -265,6 +267,7 @@ class CallOptions:
         redact: Sequence[str],
         on_cancel: OnCancel,
         track: bool,
+        limit: tuple[int | None, str | None],
     ) -> CallOptions:
         """Make the options. Raises InvalidInput for what no letter could have."""
         named = queue if queue is not None else DEFAULT_QUEUE
@@ -276,7 +279,7 @@ class CallOptions:
         if on_cancel not in ("ignore", "capture"):
             raise InvalidInput(f"on_cancel must be 'ignore' or 'capture', not {on_cancel!r:.80}")
         chosen = None if retry_policy is None else policy(retry_policy)
-        return cls(key, chosen, max_retries, named, tuple(redact), on_cancel, track)
+        return cls(key, chosen, max_retries, named, tuple(redact), on_cancel, track, limit)
 
 
 def key_reader(key: Key | None, function: Callable[..., Any]) -> ReadKey | None:

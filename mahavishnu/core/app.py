@@ -33,6 +33,7 @@ from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client
 from mahavishnu.tasks.tracking import TrackedCalls
 from mahavishnu.values.payload import LetterRequest, TaskSnapshot
+from mahavishnu.workers.rules import check_limit, declared_limits
 
 if TYPE_CHECKING:
     from mahavishnu.core.sync import SyncApp
@@ -241,6 +242,9 @@ class MahavishnuApp:
             self._dlq.context.restore_task = lambda letter: restore_task(letter, self.adapters)
             self._dlq.context.why_unrestorable = lambda letter: why_unrestorable(letter, self.adapters)
             self._dlq.context.declared_queues = DeclaredQueues(lambda: self.config)
+            self._dlq.context.declared_limits = lambda: declared_limits(
+                self.config.adapter_limits, self.adapters.limits
+            )
             wiring.follow_event_rules(self._dlq)
             self.dlq_integration = create_dlq_integration(self)
             self.adapters.kinds = self.dlq.context.value_kinds
@@ -294,8 +298,15 @@ class MahavishnuApp:
 
     # --- adapters
 
-    def register_adapter(self, name: str, adapter: Adapter | Workflow) -> None:
-        """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async."""
+    def register_adapter(
+        self, name: str, adapter: Adapter | Workflow, *, concurrency: int | None = None, rate: str | None = None
+    ) -> None:
+        """Run workflows of this name with an adapter, or with a function `(task, repos)`, sync or async.
+
+        All workers together run at most `concurrency` letters of it at once, at most at a `rate` such as `100/min`.
+        Raises InvalidInput.
+        """
+        self.adapters.limits[name] = check_limit(concurrency, rate)
         self.adapters.register(name, adapter)
 
     @overload
@@ -313,6 +324,8 @@ class MahavishnuApp:
         redact: Sequence[str] = (),
         on_cancel: OnCancel = "ignore",
         track: bool = False,
+        concurrency: int | None = None,
+        rate: str | None = None,
     ) -> Callable[[F], F]: ...
 
     def workflow(
@@ -326,6 +339,8 @@ class MahavishnuApp:
         redact: Sequence[str] = (),
         on_cancel: OnCancel = "ignore",
         track: bool = False,
+        concurrency: int | None = None,
+        rate: str | None = None,
     ) -> Any:
         """Decorate a function, sync or async: it stays what it is, and a call of it that fails becomes a letter.
 
@@ -333,7 +348,8 @@ class MahavishnuApp:
         own unless it is given. `key` names the work of a call, so that its failures are one letter: an argument's name,
         a text such as `"{customer}-{month}"`, or a function of the arguments. A function `(task, repos)` is an adapter
         as `register_adapter` makes one, and its letters have its task and its repos. With `track` each call is a
-        lifecycle task: others see it, and a retry goes on after the steps that have ended.
+        lifecycle task: others see it, and a retry goes on after the steps that have ended. All workers together run at
+        most `concurrency` letters of it at once, and start them at most at a `rate` such as `100/min`.
 
         Raises InvalidInput, with the reason, for what cannot be captured: generators, classes, a name that another
         function has.
@@ -346,6 +362,7 @@ class MahavishnuApp:
             redact=redact,
             on_cancel=on_cancel,
             track=track,
+            limit=check_limit(concurrency, rate),
         )
         if name is not None and not isinstance(name, str):  # the function itself
             return self.calls.decorate(name, None, options)

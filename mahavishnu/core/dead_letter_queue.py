@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from mahavishnu.search.views import Views
     from mahavishnu.workers.claims import Claims
     from mahavishnu.workers.processing import Processing
-    from mahavishnu.workers.service import Workers
+    from mahavishnu.workers.service import AdapterLimits, Workers
 
 S = TypeVar("S")
 
@@ -78,8 +78,9 @@ class DeadLetterQueue:
     """Letters in a store, and everything that can be done with them.
 
     The methods are what most programs need. The rest is in services: `letters` (find, edit, redrive, resolve …),
-    `groups`, `claims` for remote workers, `workers` (who lives), `requeues`, `transfer` (export and import), `audit`,
-    `queues`, and for those who extend it `intake`, `processing` and the `context` that all of them are built from.
+    `groups`, `claims` for remote workers, `workers` (who lives), `adapter_limits`, `requeues`, `transfer` (export
+    and import), `audit`, `queues`, and for those who extend it `intake`, `processing` and the `context` that all of
+    them are built from.
 
     Without a `store` and without an `opensearch_client` letters live in this process's memory. The store is opened at
     first use, or with `async with`; `shutdown` closes it. `options` say how it works: limits, classifier, callback …
@@ -154,6 +155,7 @@ class DeadLetterQueue:
     alerts: Service[Alerts] = Service(services)
     trends: Service[Trends] = Service(services)
     claims: Service[Claims] = Service(services)
+    adapter_limits: Service[AdapterLimits] = Service(services)
     requeues: Service[Requeues] = Service(services)
     transfer: Service[Transfer] = Service(services)
     runs: Service[BulkRuns] = Service(services)

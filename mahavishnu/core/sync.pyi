@@ -70,8 +70,8 @@ from mahavishnu.tasks.task import OldTransition, StepRecord, TaskRecord, TaskSta
 from mahavishnu.values.payload import LetterRequest
 from mahavishnu.workers.claims import Claim, Claims
 from mahavishnu.workers.processing import Processing
-from mahavishnu.workers.rules import WaitingLetters
-from mahavishnu.workers.service import WorkerList, Workers
+from mahavishnu.workers.rules import AdapterLimit, WaitingLetters
+from mahavishnu.workers.service import AdapterLimits, LimitChanges, WorkerList, Workers
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -162,6 +162,8 @@ class SyncQueue(SyncService[DeadLetterQueue]):
     def trends(self) -> SyncTrends: ...
     @property
     def claims(self) -> SyncClaims: ...
+    @property
+    def adapter_limits(self) -> SyncAdapterLimits: ...
     @property
     def requeues(self) -> SyncRequeues: ...
     @property
@@ -514,6 +516,14 @@ class SyncClaims(SyncService[Claims]):
         namespace: str | None = None,
         queue: str = ...,
     ) -> DeadLetter: ...
+
+@type_check_only
+class SyncAdapterLimits(SyncService[AdapterLimits]):
+    def list(self) -> Sequence[AdapterLimit]: ...
+    def limit(
+        self, adapter: str, *, by: str = ..., notes: str | None = None, **changes: Unpack[LimitChanges]
+    ) -> AdapterLimit: ...
+    def reset(self, adapter: str, *, by: str = ..., notes: str | None = None) -> AdapterLimit: ...
 
 @type_check_only
 class SyncRequeues(SyncService[Requeues]):

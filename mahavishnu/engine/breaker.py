@@ -45,6 +45,7 @@ class Breakers:
         if threshold < 1 or cooloff_seconds < 0:
             raise InvalidInput("a breaker needs a threshold of at least 1 and a cool-off of at least 0 seconds")
         self.threshold, self.cooloff_seconds = threshold, cooloff_seconds
+        self.not_closed: frozenset[str] = frozenset()  # at most one letter of each, its probe, is worth a claim
         self._circuits: dict[str, Circuit] = {}
         self._labels: set[str] = set()
 
@@ -57,17 +58,36 @@ class Breakers:
         if circuit.opened_at is None:
             return None
         left = circuit.opened_at + self.cooloff_seconds - now
-        if left > 0 or circuit.probe is not None:
+        if left > 0 or circuit.probe not in (None, who or None):
             self._circuits[name] = replace(circuit, skipped=circuit.skipped + 1)
             return max(left, 0.0)
         self._circuits[name] = replace(circuit, probe=who)
         return None
+
+    def probes_wanted(self, now: float) -> frozenset[str]:
+        """Return the circuits whose target may be probed now, while no call does."""
+        waits = self._waits(now)
+        return frozenset(name for name in waits if waits[name] <= 0 and self._circuits[name].probe is None)
+
+    def next_probe(self, now: float) -> float | None:
+        """Return the seconds until the first open circuit may be probed; None if none is open."""
+        return min((wait for wait in self._waits(now).values() if wait > 0), default=None)
+
+    def _waits(self, now: float) -> dict[str, float]:
+        """Return the seconds of cool-off that each circuit has left."""
+        opened = {name: self._circuits[name].opened_at for name in self.not_closed}
+        return {name: at + self.cooloff_seconds - now for name, at in opened.items() if at is not None}
+
+    def _note_opened(self) -> None:
+        self.not_closed = frozenset(name for name, each in self._circuits.items() if each.opened_at is not None)
 
     def record_success(self, name: str) -> None:
         """Note that a call worked: the circuit is closed."""
         circuit = self._circuits.get(name)
         if circuit is not None:
             self._circuits[name] = Circuit(skipped=circuit.skipped)
+            if name in self.not_closed:
+                self._note_opened()
 
     def record_failure(self, name: str, category: str | None, now: float, who: str = "") -> None:
         """Note that a call failed. If that was the letter's own fault it counts as an answer: the target is alive."""
@@ -75,6 +95,7 @@ class Breakers:
         self._circuits[name] = self._after_failure(circuit, category, now, who)
         if len(self._circuits) > MOST_CIRCUITS:
             del self._circuits[next(iter(self._circuits))]
+        self._note_opened()
 
     def _after_failure(self, circuit: Circuit, category: str | None, now: float, who: str) -> Circuit:
         if category in _JOBS_FAULT:

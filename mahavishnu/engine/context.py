@@ -169,6 +169,8 @@ class QueueContext:
         self.why_unrestorable: Callable[[DeadLetter], str | None] = lambda letter: None
         # The queues that the settings declare, as they are now: set by an app.
         self.declared_queues: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+        # Concurrency and rate of each adapter, as the application declares them: set by an app.
+        self.declared_limits: Callable[[], Mapping[str, tuple[int | None, str | None]]] = dict
         # Called with how many moves a task had before, and the task, after it was written; None: nobody wants to know.
         self.on_task_written: Callable[[int, Any], object] | None = None
         # Makes another store like this one, for a thread of its own: set by an app that has made the store.

@@ -44,7 +44,9 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("login", "logout", "find unreadable", "list local stores"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
-    **dict.fromkeys(("enqueue", "import", "group.update", "group.release", "task.move"), Permission.EDIT),
+    **dict.fromkeys(
+        ("enqueue", "import", "group.update", "group.release", "task.move", "adapter.limit"), Permission.EDIT
+    ),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),
     **dict.fromkeys(("view.save", "view.delete", "alert.test"), Permission.EDIT),
@@ -55,7 +57,16 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
 }
 # What is done to all of a namespace: who has a part of it in their scope may not do it.
 _WHOLE_NAMESPACE = frozenset(
-    {"import", "clear", "archive.export", "detect stale tasks", "archive.run", "archive.detach", "archive.attach"}
+    {
+        "import",
+        "adapter.limit",
+        "clear",
+        "archive.export",
+        "detect stale tasks",
+        "archive.run",
+        "archive.detach",
+        "archive.attach",
+    }
     | {"archive.drop", "queue.create", "work", "encrypt", "events.read", "events.write", "archive.read_task"}
     | {"group.release", "alert.test"}
 )

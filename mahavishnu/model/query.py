@@ -63,6 +63,15 @@ class Between:
     below: datetime | int | None = None
     at_most: datetime | int | None = None
 
+    def has(self, value: Any) -> bool:
+        """Return whether the value lies between the bounds; None, for no value, does not."""
+        return (
+            value is not None
+            and (self.at_least is None or value >= self.at_least)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class At:

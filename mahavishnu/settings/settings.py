@@ -51,6 +51,7 @@ from mahavishnu.settings.sections import (
 from mahavishnu.settings.sources import SettingsError, SettingsFile, Sources, read_sources
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import StalenessRules
+from mahavishnu.workers.rules import check_declared_limits
 
 __all__ = ["MahavishnuSettings", "ReloadResult", "Section", "Setting", "SettingsError"]
 Name = Annotated[str, Field(min_length=1)]
@@ -184,6 +185,12 @@ class MahavishnuSettings(Section):
         "hybrid", "Whether due letters are noticed by events, by polling, or by both"
     )
     circuit: CircuitSettings = setting(CircuitSettings(), "The circuit breaker of each adapter")
+
+    adapter_limits: Mapping[str, Any] = setting(
+        {},
+        "Letters of an adapter that all workers together run at once, and start per second, minute or hour",
+        allowed="a map of names, each with concurrency and rate, such as 100/min",
+    )
 
     # --- named queues ---
     queues: Mapping[str, Any] = setting(
@@ -338,6 +345,14 @@ class MahavishnuSettings(Section):
             return check_declared(value, info.data.get("dlq_namespace", DEFAULT_NAMESPACE))
         except InvalidInput as problem:
             raise ValueError(f"queues: {problem}") from None
+
+    @field_validator("adapter_limits")
+    @classmethod
+    def _check_adapter_limits(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return check_declared_limits(value)
+        except InvalidInput as problem:
+            raise ValueError(f"adapter_limits: {problem}") from None
 
     @field_validator("dlq_store_url", mode="before")
     @classmethod

@@ -65,7 +65,7 @@ class Field(Generic[T]):
     attribute that `value` gives as it is, so that many can be read at once. Of a `common` field most records have the
     same value: a search by it alone finds nearly all of them; `rare` values are those of a few, however many records
     there are. A `late` field, of KEYWORDS, is rarely asked for: a store may make it of the document then, rather than
-    keep it with each record.
+    keep it with each record. `omitted` is the value of a document that leaves an INTEGER field out.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Field(Generic[T]):
     late: bool = False
     common: bool = False
     rare: tuple[str, ...] = ()
+    omitted: int | None = None
 
     def term(self, record: T) -> Any:
         """Return the value as a search sees it: None where it is empty or too long to be found.

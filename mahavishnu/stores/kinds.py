@@ -57,9 +57,9 @@ _PATHS = {
 }
 
 
-def _fields(type_: FieldType, *names: str) -> list[Field[Any]]:
-    paths = [_PATHS.get(name, name) for name in names]
-    return [Field(name, type_, attrgetter(path), path=path) for name, path in zip(names, paths, strict=True)]
+def _fields(type_: FieldType, *names: str, omitted: int | None = None) -> list[Field[Any]]:
+    paths = [(name, _PATHS.get(name, name)) for name in names]
+    return [Field(name, type_, attrgetter(path), path=path, omitted=omitted) for name, path in paths]
 
 
 # A store may keep them in this order: a new one comes last of its type.
@@ -90,10 +90,12 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(DATE, "archived_at", "resolution_timestamp", "expires_at", "grouped_at"),
     Field("seen_at", DATE, attrgetter("seen_at"), derived=True, path="seen_at"),
     Field("partition", INTEGER, attrgetter("partition"), derived=True, path="partition"),
-    *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation", "dlq_retry_count"),
-    *_fields(INTEGER, "occurrences", "revision"),
+    *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation"),
+    *_fields(INTEGER, "dlq_retry_count", omitted=0),
+    *_fields(INTEGER, "occurrences"),
+    *_fields(INTEGER, "revision", omitted=0),
     Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),
-    *_fields(INTEGER, "recoveries", *(name for _, name in TALLIES)),
+    *_fields(INTEGER, "recoveries", *(name for _, name in TALLIES), omitted=0),
     Field("moved", INTEGER, lambda letter: letter.grouped_at and 1),
     *_fields(FieldType.FLAT, "metadata"),
     *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
@@ -315,7 +317,7 @@ LEDGER: Kind[LedgerEntry] = Kind(
         Field("at", DATE, attrgetter("at")),
         Field("gone", INTEGER, lambda entry: entry.state.value),
         Field("letters", INTEGER, attrgetter("letters")),
-        *(Field(name, INTEGER, attrgetter(f"tallies.{tally}")) for tally, name in TALLIES),
+        *_fields(INTEGER, *(name for _, name in TALLIES), omitted=0),
         Field("folding", BLOB, attrgetter("folding")),
         Field("namespace", KEYWORD, attrgetter("namespace")),
         Field("groups", BLOB, attrgetter("groups")),

@@ -166,14 +166,5 @@ def _test(kind: Kind[T], condition: Condition) -> Callable[[T], bool]:
         case At(_, path, value):
             pair = (path, scalar_text(value))
             return lambda record: pair in term(record)
-        case Between(_, at_least, below, at_most):
-            return lambda record: _lies(term(record), at_least, below, at_most)
-
-
-def _lies(value: Any, at_least: Any, below: Any, at_most: Any) -> bool:
-    return (
-        value is not None
-        and (at_least is None or value >= at_least)
-        and (below is None or value < below)
-        and (at_most is None or value <= at_most)
-    )
+        case Between():
+            return lambda record: condition.has(term(record))

@@ -143,14 +143,10 @@ class AttemptRunner:
             if running.done() and not running.cancelled() and running.exception() is None:
                 await self._settle(running.result())  # it was quicker
                 raise
-            self._breakers.release(leased.circuit, leased.token)
             if leased.lost:
                 self._leases.report_stale(leased)
                 return RunningAttempt(leased, letter)
             await self._leases.finish_write(self._leases.give_back(leased))
-            raise
-        except BaseException:
-            self._breakers.release(leased.circuit, leased.token)
             raise
         return await self._settle(attempt)
 
@@ -176,10 +172,7 @@ class AttemptRunner:
         if wait is None:
             return True
         self._counts["circuit_skipped"] += 1
-        if wait > 0:
-            await self._put_off(leased, max(wait, _PROBE_SECONDS), circuit="open")
-        else:  # another letter probes, nobody knows for how long: the end of that run wakes the processor
-            await self._leases.give_back(leased, _PROBE_SECONDS, circuit="open")
+        await self._leases.give_back(leased, max(wait, _PROBE_SECONDS), circuit="open")  # the processor wakes for it
         return False
 
     async def _are_dependencies_done(self, leased: LeasedLetter) -> bool:
@@ -194,9 +187,6 @@ class AttemptRunner:
             log.warning("what letter %r waits for cannot be looked up, it is given back: %s", leased.key, problem)
             await self._put_off(leased, interval)
             return False
-        finally:
-            if blocked != []:  # another letter may be the probe
-                self._breakers.release(leased.circuit, leased.token)
         if blocked:
             await self._put_off(leased, interval, blocked_by=blocked)
         return not blocked
@@ -301,7 +291,6 @@ class AttemptRunner:
         This process remembers it first, so that it does not take it again and again.
         """
         self._context.part(Misfits).note(leased.letter)
-        self._breakers.release(leased.circuit, leased.token)
         self._counts["unfit"] += 1
         log.info("letter %r is given back, nothing was run: %s", leased.key, problem)
         await self._leases.finish_write(self._leases.give_back(leased, unfit=problem))
@@ -309,7 +298,7 @@ class AttemptRunner:
     def _tell_breaker(self, attempt: RunningAttempt) -> None:
         circuit, now = attempt.leased.circuit, attempt.ended
         if self._breakers.state(circuit, now) is CircuitState.HALF_OPEN:
-            self._wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
+            self._wake(self._clock.now())
         if attempt.assessment is None:
             self._breakers.record_success(circuit)
         else:

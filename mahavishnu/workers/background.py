@@ -1,4 +1,4 @@
-"""Background work beside the processor: periodic tasks, and the registry of live workers that share the letters.
+"""The registry of live workers, which share the letters, and the search for the due letters of one worker's share.
 
 A watch over the list of workers decides which of them live, so that no clock of another machine decides alone.
 """
@@ -8,20 +8,36 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import NamedTuple
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.query import ALL_NAMESPACES, Query, Sort, written_namespace
-from mahavishnu.stores.base import Collection, get_one, write_one
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter_parts import NO_ADAPTER, Version
+from mahavishnu.model.query import (
+    ALL_NAMESPACES,
+    AnyOf,
+    Between,
+    Condition,
+    Missing,
+    Not,
+    Query,
+    Sort,
+    adapter_is,
+    claim_order,
+    letter_query,
+    written_namespace,
+)
+from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.workers.records import WORKERS
-from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Worker, shares_of
+from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Turns, Worker, run_by, shares_of
 
 log = logging.getLogger(__name__)
 _MOST_WORKERS = 10_000
@@ -282,3 +298,218 @@ class RemoteWorkers:
             await write_one(self._workers, signed)
         except StoreError as problem:
             log.debug("the list of workers is out of reach: %s", problem)
+
+
+# --- the due letters of one worker's share
+
+_AT_ONCE = 2000  # due letters looked up at once
+_OVERDUE_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
+_OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may live, and has found them too
+_OF_OTHERS = 500  # letters looked up of adapters that a full page hides
+_ROUNDS = 20  # of such looks
+_NEWS = 50  # letters looked up to learn of new ones
+_PROBES = 20  # letters looked up for the probe of a circuit: not all of them can be claimed
+_OTHERS_SECONDS = 1.0  # between looks for adapters of which nothing was found, while there is work for others
+_KEPT_SECONDS = 30.0  # after which what was found is looked up anew
+
+
+class DueLetters:
+    """Finds due letters, many at a time, and hands them out one by one, in turns by adapter.
+
+    A look whose page is full goes on without the adapters on it, so that much work for one hides none for another.
+    """
+
+    def __init__(
+        self,
+        collection: Collection[DeadLetter],
+        shares: Callable[[], Sequence[Share]],
+        queues: Sequence[str] = (),
+        misfits: Container[DeadLetter] = (),
+    ) -> None:
+        self._letters, self._misfits = collection, misfits
+        self._shares = shares
+        self._queues = queues or None
+        self._found: Turns[DeadLetter] = Turns()
+        self._barred: AbstractSet[str] = frozenset()  # adapters whose letters cannot be claimed now
+        self._was_all = False
+        self._lookups = 0
+        self._further: list[_Look] = []  # where the last look goes on
+        self._began: datetime | None = None  # when the first of what was found was looked up
+        self._looked: datetime | None = None  # the last look, also one for other adapters
+        self._news: frozenset[object] = frozenset()
+        self.adapters = 0  # how many are known to have letters run here
+        self.may_have_others = True  # whether letters of further adapters may be found
+
+    @property
+    def has_more(self) -> bool:
+        """True if the last look at the queue found more than was handed out since, and it can be claimed."""
+        return self._has(self._barred) or not self._was_all
+
+    async def fetch(self, now: datetime, barred: AbstractSet[str], probes: AbstractSet[str]) -> None:
+        """Look at the queue, unless something is left of the last look; now and then also for other adapters.
+
+        Letters of adapters in `barred` are left out, and few are looked up of those in `probes`. Raises StoreError.
+        """
+        self._barred = barred
+        if self._began is not None and abs((now - self._began).total_seconds()) > _KEPT_SECONDS:
+            self.clear()
+        has_some = self._has(barred)
+        if has_some and self._looked is not None and abs((now - self._looked).total_seconds()) < _OTHERS_SECONDS:
+            return
+        self._looked = now
+        if not has_some:
+            self._lookups += 1
+            self._further.clear()
+            self._was_all = True
+        if not self._found:
+            self._began = now
+        await self._look_up(now, {*barred, *probes, *self._found.names}, [each for each in probes if each not in self])
+
+    async def fetch_further(self, shut: AbstractSet[str]) -> bool:
+        """Go on with the last look, because nothing that it found can be claimed now. False at its end.
+
+        Raises StoreError.
+        """
+        while not self._has(shut):
+            out = {*shut, *self._found.names}
+            look = next((each for each in self._further if not each.names <= out), None)
+            if look is None:
+                return False
+            self._further.remove(look)
+            self._was_all = not self._further
+            await self._find(look)
+        return True
+
+    def pop(self, shut: AbstractSet[str]) -> DeadLetter | None:
+        """Return one of the letters that were found, of an adapter that is not in `shut`; None if there is none."""
+        letter = self._found.pop(shut)
+        if letter is not None and self._further and letter.circuit not in self:
+            self._looked = None  # there may be more of this adapter
+        return letter
+
+    def count(self, name: str) -> int:
+        """Return how many letters of this adapter were found and not handed out."""
+        return self._found.count(name)
+
+    def expect_more(self) -> None:
+        """Note that a letter that was handed out is still due: the next look will find it."""
+        self._was_all = False
+
+    def clear(self) -> None:
+        """Forget what was found, because it is no longer true: the next look begins anew."""
+        self._found.take_all()
+        self._began = None
+        self._was_all = False
+        self._further.clear()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found.names
+
+    def _has(self, shut: AbstractSet[str]) -> bool:
+        return any(name not in shut for name in self._found.names) if shut else bool(self._found)
+
+    async def _look_up(self, now: datetime, without: set[str], probes: Sequence[str]) -> None:
+        sort = claim_order(self._lookups)
+        shares = self._shares()
+        self.may_have_others = any(share.adapters is None for share in shares)
+        self.adapters = max(self.adapters, sum(len(share.adapters or ()) for share in shares))
+        for share in shares:
+            await self._find_all(share, now, sort, _AT_ONCE, share.own, without)
+            for name in probes:  # of anybody's share: each process has circuits of its own
+                if share.adapters is None or name in share.adapters:
+                    await self._find(self._look(share, now, sort, _PROBES, None, adapter_is((name,))))
+        others = [(share, partitions) for share in shares for partitions in share.partitions[1:]]
+        if not others:
+            return
+        # A worker that has nothing to do helps with what others have left lying: they may be gone.
+        overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
+        while not self._has(self._barred) and others:
+            share, partitions = others.pop(0)
+            await self._find_all(share, overdue, sort, _OVERDUE_AT_ONCE, partitions, without)
+        self._was_all = not self._has(self._barred)  # otherwise there may be more in other shares
+
+    async def _find_all(
+        self,
+        share: Share,
+        due: datetime,
+        sort: tuple[Sort, ...],
+        limit: int,
+        partitions: range | None,
+        without: AbstractSet[str],
+    ) -> None:
+        """Find letters of a share: the first ones, then the first ones of adapters that were on no full page."""
+        hidden = set(without)
+        for _ in range(_ROUNDS):
+            if (which := _adapter_of(share, hidden)) is None:
+                return
+            names = await self._find(self._look(share, due, sort, limit, partitions, *which))
+            if names <= hidden:
+                return
+            hidden |= names
+            limit = min(limit, _OF_OTHERS)
+
+    async def read_news(self, since: datetime, until: datetime) -> set[datetime]:
+        """Return dates up to `until` of letters that were written `since` then, and that the last call did not know.
+
+        A person may have redriven them, or another process has captured them. Raises StoreError.
+        """
+        found: dict[object, datetime] = {}
+        for share in self._shares():
+            if (which := _adapter_of(share, self._barred)) is not None:
+                where = (*which, Between("updated_at", at_least=since))
+                look = self._look(share, until, (Sort("due_at"),), _NEWS, share.own, *where)
+                page = await self._letters.find(look.query)
+                fitting = [each for each in page.items if each not in self._misfits]
+                found |= {(each.key, each.version): each.due_at for each in fitting if each.due_at is not None}
+        new, self._news = found.keys() - self._news, frozenset(found)
+        return {found[each] for each in new}
+
+    def _look(
+        self,
+        share: Share,
+        due: datetime,
+        sort: tuple[Sort, ...],
+        limit: int,
+        partitions: range | None,
+        *which: Condition,
+    ) -> _Look:
+        query = letter_query(due=due, queue=self._queues, sort=sort, limit=limit)
+        if partitions is not None:  # what did not fit its worker is for all of them
+            mine = Between("partition", at_least=partitions.start, below=partitions.stop)
+            query = replace(query, where=(*query.where, AnyOf((mine, Not(Missing("unfit"))))))
+        return _Look(share, replace(query, where=(*query.where, *which)))
+
+    async def _find(self, look: _Look) -> frozenset[str]:
+        """Add what a look finds. Return the adapters on its page if it was full, else nothing."""
+        page = await self._letters.find(look.query, look.after)
+        for problem in page.corrupt:
+            log.error("a due letter cannot be read and is left alone: %s", problem)
+        adapters = look.share.adapters
+        for each in page.items:  # no misfits: who finds nothing else has time to help others
+            if (adapters is None or each.adapter in adapters) and each not in self._misfits:
+                self._found.add(each.adapter or NO_ADAPTER, each)
+        self.adapters = max(self.adapters, len(self._found.names))
+        if page.next is None and len(page.items) < look.query.limit:
+            return frozenset()
+        self._was_all = False
+        names = frozenset({each.adapter or NO_ADAPTER for each in page.items})
+        if page.next is not None:
+            self._further.append(look._replace(after=page.next, names=names))
+        return names
+
+
+def _adapter_of(share: Share, hidden: AbstractSet[str]) -> tuple[Condition, ...] | None:
+    """Return the conditions that a letter is of an adapter of the share that is not `hidden`; None if there is none."""
+    if share.adapters is None:
+        return (Not(adapter_is(sorted(hidden))),) if hidden else ()
+    names = [name for name in share.adapters if name not in hidden] if hidden else share.adapters
+    return run_by(names) if names else None
+
+
+class _Look(NamedTuple):
+    """A page of due letters that is to be read; `names` are the adapters on the page before."""
+
+    share: Share
+    query: Query
+    after: Cursor | None = None
+    names: frozenset[str] = frozenset()

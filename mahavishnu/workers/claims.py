@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,20 +36,33 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, new_token
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import SOONEST_FIRST, Condition, Is, Not, Query, Sort, adapter_is, claim_order, letter_query
+from mahavishnu.model.query import (
+    ALL_NAMESPACES,
+    SOONEST_FIRST,
+    Condition,
+    Is,
+    Not,
+    Query,
+    Sort,
+    adapter_is,
+    claim_order,
+    letter_query,
+)
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.values.typed_json import find_lost
 from mahavishnu.workers.attempt import apply_outcome
 from mahavishnu.workers.background import RemoteWorkers
+from mahavishnu.workers.leases import LimitGate
 from mahavishnu.workers.processing import processing_of
 from mahavishnu.workers.records import WORKERS
-from mahavishnu.workers.rules import run_by
+from mahavishnu.workers.rules import Turns, run_by
 
 log = logging.getLogger(__name__)
 MOST_CLAIMS = 500
 LONGEST_LEASE = 86_400.0
 OUTCOMES = ("succeeded", "failed", "released")
 _FEWEST_FOUND = 50  # due letters looked up at once, so that many claimers need not all want the same one
+_ROUNDS = 20  # of looks for adapters that a full page hides
 _MOST_OWNER = 200
 
 
@@ -80,6 +95,7 @@ class Claims:
         self._wake = wake
         self._signs = RemoteWorkers(context.store.collection(WORKERS), context.clock)
         self._lookups = 0
+        self._gates: dict[str, LimitGate] = {}  # by namespace
         self._claiming: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def claim(
@@ -114,32 +130,82 @@ class Claims:
         runnable = () if names is None else run_by(names)
         query = Query((*found.where, *runnable, *self._closed_circuits()), found.sort, found.limit)
         async with self._one_at_a_time():
-            claims = await self._claim_pages(query, names, owner, limit, lease)
+            gate = await self._gate_of(namespace)
+            claims = await self._claim_pages(query, names, owner, limit, lease, gate)
         if claims:
             facts = {"count": len(claims), "queue": queue, "adapters": names and sorted(names)}
             await self._context.note_read("claim", f"worker:{owner}", namespace, **facts)
         return claims
 
     async def _claim_pages(
-        self, query: Query, adapters: frozenset[str] | None, owner: str, limit: int, lease: timedelta
+        self,
+        query: Query,
+        adapters: frozenset[str] | None,
+        owner: str,
+        limit: int,
+        lease: timedelta,
+        gate: LimitGate,
     ) -> list[Claim]:
         claims: list[Claim] = []
         batch = ClaimBatch()
         after: Cursor | None = None
         while True:
             page = await self._letters.find(query, after)
+            found = [*page.items, *(await self._find_others(query, page.items) if page.next and not after else ())]
             for problem in page.corrupt:
                 log.error("a due letter cannot be read and is left alone: %s", problem)
-            waiting = [letter for letter in page.items if adapters is None or letter.adapter in adapters]
+            turns = Turns[DeadLetter]()
+            for letter in found:
+                if adapters is None or letter.adapter in adapters:
+                    turns.add(letter.circuit, letter)
+            claims += await self._claim_turns(turns, owner, limit - len(claims), lease, batch, query.sort, gate)
+            if page.next is None or len(claims) == limit or (claims and batch.lost):
+                return claims
+            after = page.next
+
+    async def _find_others(self, query: Query, found: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """Find the first letters of adapters that a full page hides."""
+        others: list[DeadLetter] = []
+        for _ in range(_ROUNDS):
+            hidden = {letter.circuit for letter in (*found, *others)}
+            page = await self._letters.find(replace(query, where=(*query.where, Not(adapter_is(sorted(hidden))))))
+            others += page.items
+            if page.next is None or not page.items:
+                break
+        return others
+
+    async def _claim_turns(
+        self,
+        turns: Turns[DeadLetter],
+        owner: str,
+        limit: int,
+        lease: timedelta,
+        batch: ClaimBatch,
+        order: Sequence[Sort],
+        gate: LimitGate,
+    ) -> list[Claim]:
+        """Claim letters in turns by adapter, as many as the limits of adapters allow."""
+        wanted = {name: min(turns.count(name), limit) for name in turns.names if name in gate.limits}
+        allowed = await gate.take_more(owner, wanted, self._clock.now() + lease)
+        left, waiting = dict(allowed), list[DeadLetter]()
+        while (letter := turns.pop([name for name, number in left.items() if number <= 0])) is not None:
+            if (name := letter.circuit) in left:
+                left[name] -= 1
+            waiting.append(letter)
+        claims: list[Claim] = []
+        try:
             while waiting and len(claims) < limit:
                 some, waiting = waiting[: limit - len(claims)], waiting[limit - len(claims) :]
                 claims += await self._claim_some(some, owner, lease, batch)
                 if claims and batch.lost:  # others are after the same ones; the leases of these run already
-                    return claims
-                batch.spread(waiting, query.sort)
-            if page.next is None or len(claims) == limit:
-                return claims
-            after = page.next
+                    break
+                batch.spread(waiting, order)
+        finally:
+            used = Counter(claim.letter.circuit for claim in claims)
+            for name, number in allowed.items():
+                if number > used[name]:
+                    await gate.give_back(owner, name, number - used[name])
+        return claims
 
     async def renew(
         self,
@@ -172,6 +238,7 @@ class Claims:
             raise NoSuchLetter(key)
         self._context.lease_watch.look([renewed.after])
         assert renewed.after.due_at is not None  # a lease ends
+        await self._free_place(renewed.after, 0, renewed.after.due_at)
         return renewed.after.due_at
 
     async def settle(
@@ -233,8 +300,26 @@ class Claims:
         if settled is None:
             raise NoSuchLetter(key)
         if settled.after is not settled.before:
+            await self._free_place(settled.before, 1)
             self._announce(settled.after, outcome, assessment)
         return settled.after
+
+    async def _free_place(self, letter: DeadLetter, places: int, until: datetime | None = None) -> None:
+        """Say that a worker's run of a limited adapter is over, or goes on until then. The outcome stands anyway."""
+        if letter.lease is not None:
+            with suppress(StoreError):  # or else the place is free when the lease ends
+                gate = await self._gate_of(letter.namespace)
+                await gate.give_back(letter.lease.owner, letter.circuit, places, until)
+
+    async def _gate_of(self, namespace: str | None) -> LimitGate:
+        """Return the limits of a namespace as they are now. There are none over all namespaces."""
+        name = self._context.namespace if namespace is None else namespace
+        gate = self._gates.get(name)
+        if gate is None:
+            gate = self._gates[name] = LimitGate(self._context.in_namespace(name))
+        if name != ALL_NAMESPACES:
+            await gate.read(self._clock.now())
+        return gate
 
     async def _require_whole_view(self, task_id: str) -> None:
         """Raise StoreUnavailable if a letter that was kept in an outage may hide the claimed one."""
@@ -260,7 +345,7 @@ class Claims:
         """Return a filter that leaves out letters of adapters whose circuit is open: there may be many."""
         now = self._clock.monotonic()
         breakers = self._context.breakers
-        broken = tuple(name for name in breakers.report(now) if breakers.state(name, now) is CircuitState.OPEN)
+        broken = tuple(name for name in breakers.not_closed if breakers.state(name, now) is CircuitState.OPEN)
         return (Not(adapter_is(broken)),) if broken else ()
 
     async def _claim_some(

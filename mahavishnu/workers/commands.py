@@ -1,13 +1,17 @@
-"""`mahavishnu worker list`: the live workers."""
+"""`mahavishnu worker list`, the live workers, and `mahavishnu adapter`, the limits that they keep to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from mahavishnu.cli.client import Connection
+import typer
+
+from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
-from mahavishnu.cli.output import AsJson, print_table, when
+from mahavishnu.cli.options import Reason
+from mahavishnu.cli.output import AsJson, print_block, print_table, when
+from mahavishnu.model.errors import InvalidInput
 
 
 @command()
@@ -49,3 +53,78 @@ def _runs(worker: Mapping[str, Any]) -> str:
     if worker["adapters"] is None:
         return "unknown: it does not say"
     return ", ".join(worker["adapters"]) or "nothing: its app has no adapters"
+
+
+_NONE = "none"
+
+
+@command()
+async def list_limits(api: Connection, json: AsJson = False) -> Any:
+    """List the adapters that have a limit."""
+    limits = await api.get("/adapters")
+    if json:
+        return limits
+    print_table(
+        ("adapter", "concurrency", "rate", "running", "set by", "set"),
+        [
+            (
+                each["adapter"],
+                _or_none(each["concurrency"]),
+                _or_none(each["rate"]),
+                each["held"],
+                each["set_by"],
+                when(each["set_at"]),
+            )
+            for each in limits
+        ],
+        empty="no adapter has a limit: mahavishnu adapter limit NAME --concurrency 5 --rate 100/min",
+    )
+
+
+def _print_limit(limit: Mapping[str, Any]) -> None:
+    print_block(
+        {
+            "adapter": limit["adapter"],
+            "concurrency": _or_none(limit["concurrency"]),
+            "rate": _or_none(limit["rate"]),
+            "set by": limit["set_by"] or "the application, within seconds",
+        }
+    )
+
+
+@command(_print_limit)
+async def limit(
+    api: Connection,
+    adapter: Annotated[str, typer.Argument(metavar="NAME", help="The name of the adapter.")],
+    concurrency: Annotated[
+        str | None,
+        typer.Option("--concurrency", metavar="N", help="Letters that run at once in all workers; none: no limit."),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="Runs per s, min or h, such as 100/min; none: no limit."),
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Return to what the application declares.")] = False,
+    reason: Reason = None,
+) -> Any:
+    """Limit how many letters of an adapter all workers run at once, and how often."""
+    path = f"/adapters/{path_part(adapter)}"
+    if reset and (concurrency or rate):
+        raise InvalidInput("--reset returns to what the application declares: leave --concurrency and --rate out")
+    if reset:
+        return await api.post(f"{path}/reset", {"notes": reason, **api.with_actor()})
+    changes: dict[str, Any] = {}
+    if concurrency is not None:
+        if concurrency != _NONE and not concurrency.isdecimal():
+            raise InvalidInput(f"--concurrency must be a whole number or none, not {concurrency!r:.80}")
+        changes["concurrency"] = None if concurrency == _NONE else int(concurrency)
+    if rate is not None:
+        changes["rate"] = None if rate == _NONE else rate
+    if not changes:
+        raise InvalidInput("say what the limit is: --concurrency N, --rate 100/min, or --reset")
+    body = {**changes, "notes": reason, **api.with_actor()}
+    return (await api.ask("PATCH", f"{path}/limit", body=body)).json()
+
+
+def _or_none(value: object) -> object:
+    return _NONE if value is None else value

@@ -1,4 +1,7 @@
-"""The leases that one worker holds: renewed while their letters wait and run, ended by an outcome or given back."""
+"""The leases that one worker holds: renewed while their letters wait and run, ended by an outcome or given back.
+
+And its places under the limits of adapters, which it shares with the other workers.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from mahavishnu.engine.batching import Batcher, resolve
@@ -19,17 +22,16 @@ from mahavishnu.model.clock import wait_for
 from mahavishnu.model.errors import CannotRestore, LostLease, StoreError, StoreUnavailable
 from mahavishnu.model.events import EventName, letter_fields, log_event
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.stores.base import Collection, Result, get_one, write_one
+from mahavishnu.model.query import Query, Sort
+from mahavishnu.stores.base import Collection, Result, get_one, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import lease_seconds, must_renew
+from mahavishnu.workers.records import LIMITS
+from mahavishnu.workers.rules import BY_APPLICATION, AdapterLimit, grant
 
 R = TypeVar("R")
 Change = Callable[[DeadLetter], DeadLetter]
 log = logging.getLogger(__name__)
-_PATIENCE = 8  # tries to write something while the store is away
-
-
-def _is_enough(tries: int) -> bool:
-    return tries > _PATIENCE
+_PATIENCE = 8  # tries to write an outcome while the store is away
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ class LeaseTable:
         self._outcomes = Batcher(self._write_outcomes)
         self._renewal: asyncio.Task[None] | None = None
         self._new_limits = asyncio.Event()
-        self._stopping = False
+        self.on_renewal: Callable[[], Awaitable[object]] | None = None  # awaited whenever leases may have to be renewed
 
     def __len__(self) -> int:
         return len(self._leased)
@@ -88,21 +90,17 @@ class LeaseTable:
         return leased
 
     def remove(self, leased: LeasedLetter) -> None:
-        """Forget the lease: it has ended."""
+        """Forget the lease: it has ended. If it was the probe of a circuit without an outcome, another one may be."""
         self._leased.pop(leased.key, None)
+        if leased.circuit in self._context.breakers.not_closed:
+            self._context.breakers.release(leased.circuit, leased.token)
 
     def start(self) -> None:
-        """Begin to renew the leases, and to keep outcomes until the store takes them."""
-        self._stopping = False
+        """Begin to renew the leases."""
         self._renewal = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
-
-    def hurry(self) -> None:
-        """Give outcomes up after some more tries: the worker stops."""
-        self._stopping = True
 
     async def stop(self) -> None:
         """Finish all writes, and end the renewal of leases."""
-        self.hurry()
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._outcomes.finish()
         if self._renewal is not None:
@@ -164,37 +162,19 @@ class LeaseTable:
                 self._outcomes.spawn(self._write_alone(outcome, letter, result), [outcome], outcome.context)
 
     async def _write_alone(self, outcome: PendingOutcome, tried: DeadLetter, answer: StoreError | None) -> None:
-        """Write an outcome whose letter was changed by others, or that the store had a problem with.
-
-        A worker tries until the store answers, and a few times more when it stops. Otherwise a success during an outage
-        would be run again after it.
-        """
+        """Write an outcome whose letter was changed by others, or that the store had a problem with."""
         leased = outcome.leased
         try:
             if isinstance(answer, StoreUnavailable):
                 await self._pause(1)
             letter = await write_under_lease(
-                self._letters, leased.letter, outcome.change, self._pause, self._patience(leased), tried
+                self._letters, leased.letter, outcome.change, self._pause, _PATIENCE, tried
             )
         except StoreError as problem:
-            log.error("the outcome of letter %r could not be written, it will run again: %s", leased.key, problem)
+            log.error("the outcome of letter %r could not be written, it will be run again: %s", leased.key, problem)
             resolve(outcome.future, None)
         else:
             self._finish(outcome, letter) if letter is not None else self._refuse(outcome)
-
-    def _patience(self, leased: LeasedLetter) -> Callable[[int], bool]:
-        """Return a function that tells by the number of tries whether to give up an outcome."""
-        while_working = 0
-
-        def gives_up(tries: int) -> bool:
-            nonlocal while_working
-            if self._renewal is not None and not self._stopping:
-                if tries == _PATIENCE:
-                    log.warning("the outcome of letter %r waits until the store answers", leased.key)
-                while_working = tries
-            return tries - while_working > _PATIENCE
-
-        return gives_up
 
     def _finish(self, outcome: PendingOutcome, letter: DeadLetter) -> None:
         outcome.announce(letter)
@@ -227,7 +207,7 @@ class LeaseTable:
             return lifecycle.release(current, token=token, now=now, unfit=str(unfit), needs_edit=unfit.needs_edit)
 
         try:
-            letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _is_enough)
+            letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _PATIENCE)
         except Exception as problem:  # whatever it is, the others are given back
             log.warning("letter %r could not be given back, its lease will run out: %r", leased.key, problem)
             return
@@ -254,6 +234,9 @@ class LeaseTable:
                 for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
                     if isinstance(problem, Exception):
                         log.error("a lease could not be renewed", exc_info=problem)
+                if self.on_renewal is not None:
+                    with contextlib.suppress(StoreError):  # it is tried again
+                        await self.on_renewal()
         finally:
             self._context.on_new_limits.discard(wake)
 
@@ -270,11 +253,7 @@ class LeaseTable:
 
         try:
             letter = await write_under_lease(
-                self._letters,
-                leased.letter,
-                renew,
-                lambda tries: self._clock.sleep(0.1 * tries),
-                lambda tries: tries > 1,
+                self._letters, leased.letter, renew, lambda tries: self._clock.sleep(0.1 * tries), 1
             )
         except Exception as problem:  # whatever it is, the other leases are renewed
             log.warning("the lease on letter %r could not be renewed: %r", leased.key, problem)
@@ -295,7 +274,7 @@ async def write_under_lease(
     letter: DeadLetter,
     change: Change,
     pause: Callable[[int], Awaitable[object]],
-    gives_up: Callable[[int], bool],
+    patience: int,
     tried: DeadLetter | None = None,
 ) -> DeadLetter | None:
     """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
@@ -303,8 +282,8 @@ async def write_under_lease(
     `tried` is the content of an earlier write whose answer said too little.
 
     After a lost compare-and-set the letter is read again and `change` decides again under the lease's token. While the
-    store is away the write is tried again, with a `pause` in between: work that was paid for is not lost to an outage.
-    Once it `gives_up`, StoreUnavailable is raised, and the lease runs out. Both get the number of tries.
+    store is away the write is tried again, `patience` times with a `pause` in between: work that was paid for is not
+    lost to a blink of the store. Then StoreUnavailable is raised, and the lease runs out.
     """
     current = letter if tried is None else None
     tries = 0
@@ -324,7 +303,147 @@ async def write_under_lease(
             return None
         except StoreUnavailable:
             tries += 1
-            if gives_up(tries):
+            if tries > patience:
                 raise
             await pause(tries)
         current = None
+
+
+# --- limits of adapters
+
+_READ_SECONDS = 2.0  # between two looks of a worker at the limits
+_ASKED_AGAIN = timedelta(seconds=1)  # after which a worker asks for a place again
+ALL_LIMITS = Query(sort=(Sort("adapter"),), limit=1000)
+
+
+class LimitGate:
+    """The limits of adapters as the workers of a process keep to them: places and runs are taken before a claim."""
+
+    @classmethod
+    def for_context(cls, context: QueueContext) -> LimitGate:
+        """Return the gate of a queue."""
+        return cls(context, declares=True)
+
+    def __init__(self, context: QueueContext, declares: bool = False) -> None:
+        """With `declares` it sets the limits of the application, too."""
+        self._declares = declares
+        self.limits: dict[str, AdapterLimit] = {}  # those that are set, as they were read or written last
+        self._context, self._clock = context, context.clock
+        self._records = context.own_records(LIMITS)
+        self._shut: dict[str, datetime] = {}  # when to ask again
+        self._read_at: datetime | None = None
+        self._declared: dict[str, tuple[int | None, str | None]] = {}
+
+    async def read(self, now: datetime) -> bool:
+        """Read the limits, unless that was just done, and declare those of the application. True if some changed.
+
+        Raises StoreError.
+        """
+        if self._read_at is not None and abs((now - self._read_at).total_seconds()) < _READ_SECONDS:
+            return False
+        self._read_at = now
+        found = {limit.adapter: limit for limit in (await self._records.find(ALL_LIMITS)).items}
+        for name, declared in self._context.declared_limits().items() if self._declares else ():
+            limit = found.get(name)
+            is_reset = limit is not None and limit.set_by is None
+            if declared != self._declared.get(name) or is_reset:
+                if limit is not None or declared != (None, None):
+                    found[name] = await self._declare(name, *declared)
+                self._declared[name] = declared
+        limits = {name: limit for name, limit in found.items() if limit.is_set}
+        changed = [
+            name
+            for name in {*limits, *self.limits}
+            if name not in limits or name not in self.limits or limits[name].values != self.limits[name].values
+        ]
+        for name in changed:
+            self._shut.pop(name, None)
+        self.limits = limits
+        return bool(changed)
+
+    async def _declare(self, adapter: str, concurrency: int | None, rate: str | None) -> AdapterLimit:
+        """Set a limit that the application declares, unless a person has set one."""
+        new = AdapterLimit(adapter, namespace=self._context.written_namespace)
+
+        def change(current: AdapterLimit | None) -> AdapterLimit | None:
+            current = current or new
+            if current.set_by not in (None, BY_APPLICATION):
+                return None
+            at = self._clock.now()
+            made = replace(current, concurrency=concurrency, rate=rate, set_by=BY_APPLICATION, set_at=at)
+            return None if replace(made, set_at=current.set_at) == current else made
+
+        before, after = await write_with_retry(self._records, new.key, change, what="limit")
+        return after or before or new
+
+    def find_shut(self, owner: str, held: Mapping[str, int]) -> set[str]:
+        """Return the adapters that are at their limit, of which a worker with these letters need not ask for more."""
+        now = self._clock.now()
+        self._shut = {
+            name: at
+            for name, at in self._shut.items()
+            if at > now and name in self.limits and held.get(name, 0) >= self.limits[name].places_of(owner)
+        }
+        return set(self._shut)
+
+    def next_try(self) -> float | None:
+        """Return the seconds until an adapter at its limit may run more; None if none is."""
+        if not self._shut:
+            return None
+        return max((min(self._shut.values()) - self._clock.now()).total_seconds(), 0.0)
+
+    async def take(
+        self, owner: str, wanted: Mapping[str, int], held: Mapping[str, int], until: datetime
+    ) -> dict[str, int]:
+        """Take as many of the `wanted` places and runs as the limits allow, and say what this worker still holds.
+
+        Its letters are held until `until`. Returns how many were granted, by adapter. Raises StoreError.
+        """
+        granted: dict[str, int] = {}
+        for name, limit in list(self.limits.items()):
+            want, has, now = wanted.get(name, 0), held.get(name, 0), self._clock.now()
+            if not want and not limit.must_renew(owner, has, now, until):
+                continue
+            granted[name], self.limits[name] = await self._take(limit, owner, has, want, until)
+            if granted[name] < want:
+                after = self.limits[name]
+                is_paced = after.next_at is not None and after.next_at > now
+                self._shut[name] = after.next_at if is_paced and after.next_at else now + _ASKED_AGAIN
+        return granted
+
+    async def take_more(self, owner: str, wanted: Mapping[str, int], until: datetime) -> dict[str, int]:
+        """Take places and runs for a worker elsewhere, beside those that it holds. Raises StoreError."""
+        granted: dict[str, int] = {}
+        for name, want in wanted.items():
+            granted[name], self.limits[name] = await self._take(self.limits[name], owner, None, want, until)
+        return granted
+
+    async def give_back(self, owner: str, adapter: str, places: int, until: datetime | None = None) -> None:
+        """Free places of a worker elsewhere; it holds the others until then. Raises StoreError."""
+        limit = self.limits.get(adapter)
+        if limit is not None and limit.concurrency is not None and limit.places_of(owner):
+            await self._take(limit, owner, None, 0, until, places)
+
+    async def _take(
+        self,
+        limit: AdapterLimit,
+        owner: str,
+        held: int | None,
+        wanted: int,
+        until: datetime | None,
+        less: int = 0,
+    ) -> tuple[int, AdapterLimit]:
+        granted = wanted
+
+        def change(current: AdapterLimit | None) -> AdapterLimit | None:
+            nonlocal granted
+            granted = wanted
+            if current is None or not current.is_set:
+                return None
+            now = self._clock.now()
+            has = max(current.places_of(owner) - less, 0) if held is None else held
+            granted, after = grant(current, owner, has, wanted, now, until or current.end_of(owner) or now)
+            return None if after == current else after
+
+        before, after = await write_with_retry(self._records, limit.key, change, what="limit", known=limit)
+        return granted, after or before or limit

@@ -1,23 +1,28 @@
-"""The page of workers: their state, letters and adapters, and letters that none of them can run."""
+"""The page of workers: their state, letters and adapters, letters that none of them can run, and limits of adapters."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.frame import Link, Number, NumberIn
+from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Viewer
-from mahavishnu.http.routing import Router
-from mahavishnu.workers.rules import WaitingLetters
-from mahavishnu.workers.service import WorkerList, Workers
+from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.http.routing import Depends, Router
+from mahavishnu.model.errors import InvalidInput
+from mahavishnu.workers.rules import AdapterLimit, WaitingLetters
+from mahavishnu.workers.service import AdapterLimits, WorkerList, Workers
 
+Limiter = Annotated[Actor, Depends(require_role(Role.OPERATOR, "limiting adapters"))]
+FormFields = Annotated[Form, Depends(read_form)]
 router = Router(tag="worker_page", documented=False)
 
 
@@ -31,10 +36,11 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkersView:
-    """The workers, and letters that wait because none of them can run them; None for what is not known now."""
+    """The workers, letters that wait because none of them can run them, and limits; None for what is not known now."""
 
     workers: WorkerList | None
     waiting: Sequence[WaitingLetters] | None
+    limits: Sequence[AdapterLimit] | None
 
     @property
     def live(self) -> int:
@@ -52,9 +58,28 @@ async def workers_page(request: Request, dlq: PageQueue, actor: Viewer) -> Respo
     return await show(request, "workers.html", found.value, recent=found)
 
 
+@router.post("/workers/limits")
+async def limit(request: Request, dlq: PageQueue, actor: Limiter, form: FormFields) -> Response:
+    """Limit an adapter, or return to what its application declares."""
+    adapter, by = form.text("adapter").strip(), acting_name(actor, None)
+    service = dlq.service(AdapterLimits)
+    if form.text("reset"):
+        await service.reset(adapter, by=by)
+        return console_of(request).go(request, "workers", Said(f"The limit of {adapter} is reset."))
+    most = form.optional("concurrency")
+    if most is not None and not most.isdecimal():
+        raise InvalidInput(f"concurrency must be a whole number, not {most!r:.80}")
+    await service.limit(adapter, by=by, concurrency=None if most is None else int(most), rate=form.optional("rate"))
+    return console_of(request).go(request, "workers", Said(f"The limit of {adapter} is set."))
+
+
 async def _read(dlq: LetterQueue) -> WorkersView:
     return WorkersView(
-        *await asyncio.gather(read_or_none(dlq.service(Workers).list()), read_or_none(dlq.service(Workers).waiting()))
+        *await asyncio.gather(
+            read_or_none(dlq.service(Workers).list()),
+            read_or_none(dlq.service(Workers).waiting()),
+            read_or_none(dlq.service(AdapterLimits).list()),
+        )
     )
 
 

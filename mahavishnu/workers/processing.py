@@ -27,6 +27,7 @@ from mahavishnu.stores.base import get_one, update_with_retry
 from mahavishnu.stores.lease_watch import SOONEST_ENDING
 from mahavishnu.workers.attempt import Misfits
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerRegistry, WorkerWatch
+from mahavishnu.workers.leases import LimitGate
 from mahavishnu.workers.processor import Processor
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import require_adapter, shares_of
@@ -68,6 +69,7 @@ class Processing:
         self._admit_waiting = admit_waiting
         self.callback = context.options.callback
         self._default: tuple[Workflow, Callable[[], Collection[str]]] | None = None
+        self._gate = context.part(LimitGate)
         self.workers = WorkerRegistry(
             context.store.collection(WORKERS),
             context.owner,
@@ -330,7 +332,7 @@ class Processing:
             raise InvalidInput(NOTHING_RUNS)
         own = self.workers  # with queues of its own it shares letters with no other worker
         shares = own.shares if queues == own.queues else lambda: shares_of(own.me, ())
-        return Processor(self._context, self.callback, shares=shares, queues=queues)
+        return Processor(self._context, self.callback, shares=shares, queues=queues, gate=self._gate)
 
     def _use(self, processor: Processor | None) -> None:
         """Have this processor run letters, and wake it when an event brings work; None: no one does."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -24,18 +25,17 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
-from mahavishnu.model.query import AnyOf, Between, Missing, Not, Query, Sort, claim_order, letter_query
-from mahavishnu.stores.base import Collection, Cursor
 from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, Misfits, RunningAttempt
-from mahavishnu.workers.leases import LeasedLetter, LeaseTable
-from mahavishnu.workers.rules import Share, run_by
+from mahavishnu.workers.background import DueLetters
+from mahavishnu.workers.leases import LeasedLetter, LeaseTable, LimitGate
+from mahavishnu.workers.rules import Share, Turns, reserved_places
 
-# --- finding due letters of one worker's share, and claiming them: many by one write
+# --- claiming due letters: many by one write
 
 log = logging.getLogger(__name__)
-_AT_ONCE = 2000  # due letters looked up at once
-_OVERDUE_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
-_OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may live, and has found them too
+_NEWS_SECONDS = 1.0  # between such looks
+_NEWS_INTERVALS = 10  # for which dates are known ahead
+_PROBE_SECONDS = 1.0  # after which another letter probes, if a probe was not run
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +68,54 @@ class Claimer:
         leases: LeaseTable,
         counts: Counter[str],
         shares: Callable[[], Sequence[Share]],
-        queues: Sequence[str] = (),
+        queues: Sequence[str],
+        gate: LimitGate,
     ) -> None:
         self.due = DueLetters(context.letters, shares, queues, context.part(Misfits))
+        self.gate = gate
         self._context, self._leases, self._counts = context, leases, counts
 
-    async def claim(self, most: int, now: datetime, started: set[str]) -> ClaimResult:
-        """Claim up to `most` letters that are due now, but none of `started`, to which their keys are added.
+    async def claim(
+        self, most: int, now: datetime, started: set[str], without: Collection[str] = frozenset()
+    ) -> ClaimResult:
+        """Claim up to `most` letters that are due now, in turns by adapter, but none of adapters `without`.
 
-        Raises StoreError.
+        Also none of `started`, to which the keys are added. Raises StoreError.
         """
-        await self.due.fetch(now)
-        claims = self._choose(most, now, started)
-        while not claims and await self.due.fetch_further():
-            claims = self._choose(most, now, started)
-        if not claims:
-            return ClaimResult()
+        breakers, probes = self._context.breakers, frozenset[str]()
+        if breakers.not_closed:
+            probes = breakers.probes_wanted(self._context.clock.monotonic())
+        barred = breakers.not_closed - probes
+        if self.gate.limits:
+            barred |= self.gate.find_shut(self._context.owner, self._count_held())
+        await self.due.fetch(now, barred, probes)
+        shut = {*barred, *without}  # grows: a circuit has one probe, and a limit is reached
+        claims: dict[str, _Claim] = {}
+        while not claims:
+            allowed = await self._take_places(most, shut) if self.gate.limits else {}
+            claims = self._choose(most, now, started, shut, allowed)
+            if not claims and not (most > 0 and await self.due.fetch_further(shut)):
+                return ClaimResult()
         leased: list[LeasedLetter] = []
         recovered: list[DeadLetter] = []
         lost = 0
-        results = await self._context.letters.write([claim.letter for claim in claims.values()])
+        try:
+            results = await self._context.letters.write([claim.letter for claim in claims.values()])
+        except BaseException:
+            self._release(claims.values())
+            raise
         for (key, claim), result in zip(claims.items(), results, strict=True):
+            if isinstance(result, DeadLetter) and result.lease is not None:
+                started.add(key)
+                leased.append(self._leases.add(result, claim.token, key, claim.circuit))
+                continue
+            self._release([claim])
             if isinstance(result, DeadLetter):
                 started.add(key)
-                if result.lease is None:
-                    recovered.append(result)
-                    self._context.announce(EventName.RECOVERED, result)
-                    if result.status is DeadLetterStatus.EXHAUSTED:
-                        self._context.announce(EventName.EXHAUSTED, result)
-                else:
-                    leased.append(self._leases.add(result, claim.token, key, claim.circuit))
+                recovered.append(result)
+                self._context.announce(EventName.RECOVERED, result)
+                if result.status is DeadLetterStatus.EXHAUSTED:
+                    self._context.announce(EventName.EXHAUSTED, result)
             elif result is None:
                 lost += 1
             else:
@@ -108,11 +126,40 @@ class Claimer:
             self.due.clear()
         return ClaimResult(leased, recovered, lost)
 
-    def _choose(self, most: int, now: datetime, started: set[str]) -> dict[str, _Claim]:
-        """Return letters as they are once claimed, by key."""
-        context, owner, backoffs = self._context, self._context.owner, self._context.backoffs
+    async def keep_places(self) -> None:
+        """Say how many letters of limited adapters are held here. Raises StoreError."""
+        if self.gate.limits:
+            await self._take_places(0, set())
+
+    async def _take_places(self, most: int, shut: set[str]) -> dict[str, int]:
+        """Return how many letters of limited adapters may be claimed; adapters at their limit join `shut`."""
+        wait = {
+            leased.circuit for leased in self._leases if leased.running is None
+        }  # runs of a rate start when claimed
+        wanted = {
+            name: 0 if limit.rate is not None and name in wait else min(self.due.count(name), most)
+            for name, limit in self.gate.limits.items()
+            if name not in shut
+        }
+        until = self._context.clock.now() + timedelta(seconds=self._context.limits.lease_seconds)
+        allowed = await self.gate.take(self._context.owner, wanted, self._count_held(), until)
+        shut |= {name for name in wanted if not allowed.get(name)}
+        return allowed
+
+    def _count_held(self) -> Counter[str]:
+        return Counter(leased.circuit for leased in self._leases if leased.circuit in self.gate.limits)
+
+    def _choose(
+        self, most: int, now: datetime, started: set[str], shut: set[str], allowed: dict[str, int]
+    ) -> dict[str, _Claim]:
+        """Return letters as they are once claimed, by key. Adapters of which no more can be claimed join `shut`.
+
+        Of limited adapters so many are `allowed`.
+        """
+        context, owner, breakers = self._context, self._context.owner, self._context.breakers
+        backoffs = context.backoffs
         claims: dict[str, _Claim] = {}
-        while len(claims) < most and (letter := self.due.pop()) is not None:
+        while len(claims) < most and (letter := self.due.pop(shut)) is not None:
             try:
                 key, circuit = letter.key, letter.circuit
                 if key in self._leases or key in claims or key in started:
@@ -121,15 +168,29 @@ class Claimer:
                     continue
                 token, until = new_token(), context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
                 letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
-                if self._is_safe(letter, claims):
-                    claims[key] = _Claim(letter, token, circuit)
-                else:
+                if not self._is_safe(letter, claims):
                     self.due.expect_more()  # until there is a place for it
+                    continue
+                if circuit in breakers.not_closed:
+                    shut.add(circuit)
+                    if breakers.acquire(circuit, context.clock.monotonic(), token) is not None:
+                        continue
+                claims[key] = _Claim(letter, token, circuit)
+                if circuit in allowed:
+                    allowed[circuit] -= 1
+                    if not allowed[circuit]:
+                        shut.add(circuit)
             except IllegalMove:
                 continue
             except Exception:  # the others are run all the same
                 log.exception("letter %r cannot be claimed and is left alone", letter.task_id)
         return claims
+
+    def _release(self, claims: Iterable[_Claim]) -> None:
+        """Let other letters probe what these were to probe: they were not claimed."""
+        for claim in claims:
+            if claim.circuit in self._context.breakers.not_closed:
+                self._context.breakers.release(claim.circuit, claim.token)
 
     def _is_safe(self, claim: DeadLetter, claims: dict[str, _Claim]) -> bool:
         """Return whether a letter whose last owner died may be taken now.
@@ -143,112 +204,6 @@ class Claimer:
         if claim.recoveries >= MAX_RECOVERIES - 1 and any(each.recoveries >= MAX_RECOVERIES - 1 for each in held):
             return False
         return len(held) < self._context.limits.concurrency
-
-
-class DueLetters:
-    """Finds due letters, many at a time, and hands them out one by one."""
-
-    def __init__(
-        self,
-        collection: Collection[DeadLetter],
-        shares: Callable[[], Sequence[Share]],
-        queues: Sequence[str] = (),
-        misfits: Container[DeadLetter] = (),
-    ) -> None:
-        self._letters, self._misfits = collection, misfits
-        self._shares = shares
-        self._queues = queues or None
-        self._found: deque[DeadLetter] = deque()
-        self._was_all = False
-        self._lookups = 0
-        self._further: deque[_Look] = deque()  # where the last look goes on
-
-    @property
-    def has_more(self) -> bool:
-        """True if the last look at the queue found more than was handed out since."""
-        return bool(self._found) or not self._was_all
-
-    async def fetch(self, now: datetime) -> None:
-        """Look at the queue, unless something is left of the last look. Raises StoreError."""
-        if not self._found:
-            self._found.extend(await self._due(now))
-
-    async def fetch_further(self) -> bool:
-        """Go on with the last look, because nothing that it found can be claimed now. False at its end.
-
-        Raises StoreError.
-        """
-        while not self._found and self._further:
-            look = self._further.popleft()
-            self._was_all = not self._further
-            self._found.extend(await self._find(look))
-        return bool(self._found)
-
-    def pop(self) -> DeadLetter | None:
-        """Return one of the letters that were found; None when they are used up."""
-        return self._found.popleft() if self._found else None
-
-    def expect_more(self) -> None:
-        """Note that a letter that was handed out is still due: the next look will find it."""
-        self._was_all = False
-
-    def clear(self) -> None:
-        """Forget what was found, because it is no longer true: the next look begins anew."""
-        self._found.clear()
-        self._was_all = False
-        self._further.clear()
-
-    async def _due(self, now: datetime) -> Sequence[DeadLetter]:
-        self._lookups += 1
-        self._further.clear()
-        self._was_all = True
-        sort = claim_order(self._lookups)
-        shares = self._shares()
-        found: list[DeadLetter] = []
-        for share in shares:
-            mine = share.partitions[0] if len(share.partitions) > 1 else None
-            found += await self._find(self._look(share, now, sort, _AT_ONCE, mine))
-        if len(shares) > 1:
-            found.sort(key=lambda letter: (-letter.priority if len(sort) > 1 else 0, letter.due_at))
-        others = [(share, partitions) for share in shares for partitions in share.partitions[1:]]
-        if not others:
-            return found
-        # A worker that has nothing to do helps with what others have left lying: they may be gone.
-        overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
-        while not found and others:
-            share, partitions = others.pop(0)
-            found += await self._find(self._look(share, overdue, sort, _OVERDUE_AT_ONCE, partitions))
-        self._was_all = not found  # otherwise there may be more in other shares
-        return found
-
-    def _look(self, share: Share, due: datetime, sort: tuple[Sort, ...], limit: int, partitions: range | None) -> _Look:
-        where = () if share.adapters is None else run_by(share.adapters)
-        if partitions is not None:  # what did not fit its worker is for all of them
-            mine = Between("partition", at_least=partitions.start, below=partitions.stop)
-            where = (AnyOf((mine, Not(Missing("unfit")))), *where)
-        query = letter_query(due=due, queue=self._queues, sort=sort, limit=limit)
-        return _Look(share, replace(query, where=(*query.where, *where)))
-
-    async def _find(self, look: _Look) -> Sequence[DeadLetter]:
-        page = await self._letters.find(look.query, look.after)
-        if page.next is not None:
-            self._further.append(look._replace(after=page.next))
-        if len(page.items) >= look.query.limit:
-            self._was_all = False
-        for problem in page.corrupt:
-            log.error("a due letter cannot be read and is left alone: %s", problem)
-        adapters = look.share.adapters
-        return [  # misfits neither: who finds nothing else has time to help others
-            each for each in page.items if (adapters is None or each.adapter in adapters) and each not in self._misfits
-        ]
-
-
-class _Look(NamedTuple):
-    """A page of due letters that is to be read."""
-
-    share: Share
-    query: Query
-    after: Cursor | None = None
 
 
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
@@ -270,16 +225,19 @@ class Processor:
         shares: Callable[[], Sequence[Share]] = lambda: [Share()],
         queues: Sequence[str] = (),
         assess: AssessAttempt | None = None,
+        gate: LimitGate | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.leases = LeaseTable(context, self.counts)
-        self.claimer = Claimer(context, self.leases, self.counts, shares, queues)
+        self.claimer = Claimer(context, self.leases, self.counts, shares, queues, gate or context.part(LimitGate))
+        self.leases.on_renewal = self.claimer.keep_places
         assess = assess or Assessor(context.chain).assess_attempt
         self.attempts = AttemptRunner(context, self.leases, callback, assess, self.counts, self.wake)
         self._context, self._clock = context, context.clock
-        self._ready: deque[LeasedLetter] = deque()
-        self._runs: set[asyncio.Task[None]] = set()
+        self._ready: Turns[LeasedLetter] = Turns()
+        self._runs: dict[asyncio.Task[None], str] = {}  # and the adapter of each
         self._ahead = context.limits.concurrency
+        self._seen = (0, 0)  # how many had succeeded, and met an open circuit, at the last claim
         self._awake = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
@@ -316,15 +274,13 @@ class Processor:
     async def stop(self) -> None:
         """Take nothing more, let the runs end for `grace_seconds`, then give back unfinished letters unused."""
         self._stopping = True
-        self.leases.hurry()
         self._awake.set()
         if self._loops is not None:
             await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody
             self._loops = None
         async with self._claiming:  # what a cycle is claiming is known after that, and given back like the rest
             self.claimer.due.clear()
-        waiting, self._ready = list(self._ready), deque()
-        await asyncio.gather(*(self.leases.give_back(leased) for leased in waiting))
+        await asyncio.gather(*(self.leases.give_back(leased) for leased in self._ready.take_all()))
         if self._runs:
             grace = asyncio.create_task(self._clock.sleep(self._context.limits.grace_seconds))
             ended = asyncio.create_task(asyncio.wait(self._runs))
@@ -334,6 +290,8 @@ class Processor:
                 run.cancel()
             await asyncio.gather(ended, *self._runs, return_exceptions=True)
         await self.leases.stop()  # last: what was running until now had to keep its lease
+        with suppress(StoreError):  # or else the places are free when the leases end
+            await self.claimer.keep_places()
 
     async def cycle(self) -> int:
         """Run everything that is due now and wait for it: one round, for tests and for `--once`. Returns how many."""
@@ -389,14 +347,31 @@ class Processor:
                 await self._rest(now, polls=self._context.limits.polls or troubled)
 
     async def _rest(self, looked: datetime, *, polls: bool) -> None:
-        """Wait for a reason to look again: a wake-up, a free place, a date, the interval."""
-        while self._dates and self._dates[0] <= looked:
-            heapq.heappop(self._dates)
-        seconds = max((self._dates[0] - self._clock.now()).total_seconds(), 0.0) if self._dates else None
-        if polls:
-            interval = self._context.limits.interval_seconds
-            seconds = interval if seconds is None else min(seconds, interval)
-        await wait_for(self._awake, self._clock, seconds)
+        """Wait for a reason to look again: a wake-up, a free place, a date, the interval, news in the store."""
+        limits, began = self._context.limits, self._clock.monotonic()
+        while not self._awake.is_set():
+            while self._dates and self._dates[0] <= looked:
+                heapq.heappop(self._dates)
+            waits = [max((self._dates[0] - self._clock.now()).total_seconds(), 0.0)] if self._dates else []
+            if limits.wakes and (probe := self._context.breakers.next_probe(self._clock.monotonic())) is not None:
+                waits.append(probe)
+            if (next_try := self.claimer.gate.next_try()) is not None:
+                waits.append(next_try)
+            if polls:
+                waits.append(began + limits.interval_seconds - self._clock.monotonic())
+            seconds = min(waits, default=None)
+            if not polls or not limits.wakes or (seconds is not None and seconds <= _NEWS_SECONDS):
+                await wait_for(self._awake, self._clock, seconds)
+                return
+            await wait_for(self._awake, self._clock, _NEWS_SECONDS)
+            if self._awake.is_set() or self.claimer.due.has_more:  # work for one adapter hides none for another
+                return
+            with suppress(StoreError):  # the next look says so
+                if await self.claimer.gate.read(self._clock.now()):
+                    return
+                until = self._clock.now() + timedelta(seconds=_NEWS_INTERVALS * limits.interval_seconds)
+                for due_at in await self.claimer.due.read_news(looked - limits.skew, until):
+                    self.wake(due_at)
 
     # --- fill the places
 
@@ -406,6 +381,7 @@ class Processor:
         Letters in `started` are left out; claimed ones are added to it.
         """
         started = set() if started is None else started
+        await self.claimer.gate.read(now)
         for _ in range(_LOST_IN_A_ROW):
             async with self._claiming:
                 claimed = await self._claim(now, started)
@@ -415,35 +391,45 @@ class Processor:
 
     async def _claim(self, now: datetime, started: set[str]) -> ClaimResult:
         """Claim letters that were found, and start those that have a place."""
-        room = self._ahead - len(self.leases)
+        concurrency = self._context.limits.concurrency
+        room, without = self._ahead - len(self.leases), frozenset[str]()
         if self._stopping:
             return ClaimResult()
-        if room <= 0 or not self._is_hungry:
+        if room <= 0 or not self._is_hungry(concurrency):  # there may be a place for an adapter that has none
             self.claimer.due.expect_more()  # perhaps: what woke us is looked for as soon as there is a place
-            return ClaimResult()
-        claimed = await self.claimer.claim(room, now, started)
+            if self.claimer.due.adapters < 2 and not self.claimer.due.may_have_others:
+                return ClaimResult()
+            room = concurrency - len(self._runs)
+            without = frozenset(leased.circuit for leased in self.leases)
+        claimed = await self.claimer.claim(room, now, started, without)
         for letter in claimed.recovered:
             if letter.next_retry_at is not None:
                 self.wake(letter.next_retry_at)
-        self._ready.extend(claimed.leased)
-        self._start_ready()
-        # Letters that end faster than they can be claimed are claimed in larger portions, up to a bound.
-        hungry = not self._ready and claimed.taken
-        concurrency = self._context.limits.concurrency
-        self._ahead = max(concurrency, min(self._ahead * 2, _MOST_AHEAD) if hungry else self._ahead)
+        for leased in claimed.leased:
+            self._ready.add(leased.circuit, leased)
+        self._start_ready(concurrency)
+        # Letters that succeed faster than they can be claimed are claimed in larger portions, up to a bound.
+        before, self._seen = self._seen, (self.counts["succeeded"], self.counts["circuit_skipped"])
+        hungry = not self._ready and claimed.taken and self._seen[0] > before[0]
+        ahead = concurrency if self._seen[1] > before[1] else self._ahead * (2 if hungry else 1)
+        self._ahead = max(concurrency, min(ahead, _MOST_AHEAD))
         return claimed
 
-    @property
-    def _is_hungry(self) -> bool:
-        """True if a place is free, or half of what may be held: claims are written many at a time."""
-        free = not self._ready and len(self._runs) < self._context.limits.concurrency
+    def _is_hungry(self, concurrency: int) -> bool:
+        """Return whether a place is free, or half of what may be held: claims are written many at a time."""
+        free = not self._ready and len(self._runs) < concurrency - reserved_places(
+            concurrency, self.claimer.due.adapters
+        )
         return free or len(self.leases) <= self._ahead // 2
 
-    def _start_ready(self) -> None:
-        concurrency = self._context.limits.concurrency
+    def _start_ready(self, concurrency: int) -> None:
+        shared = concurrency - reserved_places(concurrency, self.claimer.due.adapters)
         while self._ready and len(self._runs) < concurrency and not self._stopping:
-            run = asyncio.create_task(self._run(self._ready.popleft()))
-            self._runs.add(run)
+            busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
+            if (leased := self._ready.pop(busy)) is None:
+                return
+            run = asyncio.create_task(self._run(leased))
+            self._runs[run] = leased.circuit
             run.add_done_callback(self._on_run_end)
 
     async def _run(self, leased: LeasedLetter) -> None:
@@ -451,13 +437,21 @@ class Processor:
             await self.attempts.run(leased)
         finally:
             self.leases.remove(leased)
+            if leased.circuit in self._context.breakers.not_closed:  # it may have been a probe that was not run
+                self.wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
             if leased.letter.recoveries:  # others like it may have to wait for this one
                 self._awake.set()
 
     def _on_run_end(self, run: asyncio.Task[None]) -> None:
-        self._runs.discard(run)
+        adapter = self._runs.pop(run)
         if not run.cancelled() and (problem := run.exception()):
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
-        self._start_ready()
-        if self.claimer.due.has_more and self._is_hungry:
+        concurrency, due = self._context.limits.concurrency, self.claimer.due
+        self._start_ready(concurrency)
+        is_limited = adapter in self.claimer.gate.limits  # its place is free for others
+        if is_limited or (due.has_more and (self._is_hungry(concurrency) or self._has_place_for(adapter))):
             self._awake.set()
+
+    def _has_place_for(self, adapter: str) -> bool:
+        """Return whether letters of an adapter wait that has none here now."""
+        return adapter in self.claimer.due and all(adapter != each.circuit for each in self.leases)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
-from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
-from mahavishnu.http.responses import clear_headers, degraded_header, json_response, letter_json, problem_responses
+from mahavishnu.engine.queue import LetterQueue
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.responses import (
+    clear_headers,
+    decode_id,
+    degraded_header,
+    json_response,
+    letter_json,
+    problem_responses,
+)
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import (
     ClaimedLetter,
@@ -23,14 +31,17 @@ from mahavishnu.http.schemas import (
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.workers.claims import Claims
-from mahavishnu.workers.service import Workers
+from mahavishnu.workers.rules import AdapterLimit
+from mahavishnu.workers.service import AdapterLimits, Workers
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
+Limiter = Annotated[Actor, Depends(require_role(Role.OPERATOR, "limiting adapters"))]
 claims_router = Router(tag="claims", prefix="/claims")
 
 
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=1, le=86400)]
 router = Router(tag="workers")
+limits_router = Router(tag="adapters", prefix="/adapters")
 
 
 class ClaimRequest(RequestModel):
@@ -146,3 +157,62 @@ async def list_workers(dlq: Queue, actor: Viewer) -> Response:
     """List the live workers, and lost ones that hold letters. `holds` names some of these letters."""
     workers = await dlq.service(Workers).list()
     return json_response([each.to_dict() for each in workers], 200, degraded_header(workers.degraded))
+
+
+class LimitRequest(RequestModel):
+    """Parts of a limit that change. Null takes one away, and what is not given stays."""
+
+    concurrency: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    rate: Name | None = None
+    by: Name | None = None
+    notes: Text | None = None
+
+
+class ResetRequest(RequestModel):
+    """Return to what the application declares."""
+
+    by: Name | None = None
+    notes: Text | None = None
+
+
+class LimitLine(ResponseModel):
+    """The limit of an adapter: letters that run at once, and their rate; null: no limit. `held` are running now."""
+
+    adapter: str
+    concurrency: int | None
+    rate: str | None
+    set_by: str | None
+    set_at: str | None
+    held: int
+
+
+@limits_router.get("", response_model=list[LimitLine], summary="Adapters with a limit", name="list")
+async def list_limits(dlq: Queue, actor: Viewer) -> Response:
+    """List the adapters that have a limit, by name."""
+    return json_response([_limit_json(dlq, each) for each in await dlq.service(AdapterLimits).list()])
+
+
+@limits_router.patch(
+    "/{adapter}/limit", response_model=LimitLine, responses=problem_responses(400), summary="Limit an adapter"
+)
+async def limit(dlq: Queue, actor: Limiter, adapter: str, body: LimitRequest) -> Response:
+    """Set how many letters run at once in all workers, and how many start per second, minute or hour: `100/min`."""
+    changes: Any = body.model_dump(exclude_unset=True, exclude={"by", "notes"})
+    by = acting_name(actor, body.by)
+    made = await dlq.service(AdapterLimits).limit(decode_id(adapter), by=by, notes=body.notes, **changes)
+    return json_response(_limit_json(dlq, made))
+
+
+@limits_router.post(
+    "/{adapter}/reset", response_model=LimitLine, responses=problem_responses(400), summary="Undo a limit"
+)
+async def reset(dlq: Queue, actor: Limiter, adapter: str, body: ResetRequest | None = None) -> Response:
+    """Return to the limit that the application declares, or to none."""
+    given = body or ResetRequest()
+    by = acting_name(actor, given.by)
+    made = await dlq.service(AdapterLimits).reset(decode_id(adapter), by=by, notes=given.notes)
+    return json_response(_limit_json(dlq, made))
+
+
+def _limit_json(dlq: LetterQueue, limit: AdapterLimit) -> dict[str, Any]:
+    return limit.to_dict(dlq.clock.now())

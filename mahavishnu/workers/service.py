@@ -1,24 +1,30 @@
-"""The live workers, with their adapters and leases, and the letters that wait because none can run them."""
+"""The live workers, letters that wait because none can run them, and the limits of adapters that workers keep to."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant, instant_text
+from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.stores.base import scan, write_with_retry
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerWatch
-from mahavishnu.workers.records import WORKERS
+from mahavishnu.workers.leases import ALL_LIMITS
+from mahavishnu.workers.records import LIMITS, WORKERS
 from mahavishnu.workers.rules import (
     LIVES_SECONDS,
+    LONGEST_ADAPTER,
+    AdapterLimit,
     WaitingLetters,
     Worker,
+    check_limit,
     count_by_adapter,
     what_fits,
     what_is_missing,
@@ -290,3 +296,72 @@ class Workers:
             if cell.count and (since := cell.earliest.get("due_at"))
         ]
         return [] if tally.degraded else without_worker(letters, live)
+
+
+# --- limits of adapters
+
+
+class LimitChanges(TypedDict, total=False):
+    """The parts of a limit that change; None: no limit."""
+
+    concurrency: int | None
+    rate: str | None
+
+
+class AdapterLimits:
+    """The limits of adapters, as people set them."""
+
+    def __init__(self, context: QueueContext) -> None:
+        self._context, self._clock = context, context.clock
+        self._records = context.own_records(LIMITS)
+
+    async def list(self) -> Sequence[AdapterLimit]:
+        """Return the adapters that have a limit, by name. Raises StoreError."""
+        await self._context.open()
+        found = [limit async for limit in scan(self._records, ALL_LIMITS)]
+        return [limit for limit in found if limit.is_set]
+
+    async def limit(
+        self, adapter: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None, **changes: Unpack[LimitChanges]
+    ) -> AdapterLimit:
+        """Set how many letters of an adapter run at once, and how many per second, minute or hour, in all workers.
+
+        `concurrency` is a number from 1, `rate` a text such as `100/min`; None takes the limit away, and what is not
+        given stays. Workers follow within seconds. Raises InvalidInput, PermissionDenied and StoreError.
+        """
+        check_limit(**changes)
+
+        def change(current: AdapterLimit) -> AdapterLimit:
+            concurrency, rate = check_limit(**{"concurrency": current.concurrency, "rate": current.rate, **changes})
+            made = replace(current, concurrency=concurrency, rate=rate, set_by=by, set_at=self._clock.now())
+            return made if made.rate == current.rate else replace(made, next_at=None)
+
+        return await self._write(adapter, change, by, notes)
+
+    async def reset(self, adapter: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> AdapterLimit:
+        """Return to the limit that the application declares, or to none. Workers set it again within seconds.
+
+        Raises InvalidInput, PermissionDenied and StoreError.
+        """
+
+        def change(current: AdapterLimit) -> AdapterLimit:
+            return replace(current, concurrency=None, rate=None, set_by=None, set_at=self._clock.now(), next_at=None)
+
+        return await self._write(adapter, change, by, notes)
+
+    async def _write(
+        self, adapter: str, change: Callable[[AdapterLimit], AdapterLimit], by: str, notes: str | None
+    ) -> AdapterLimit:
+        if not isinstance(adapter, str) or not 0 < len(adapter) <= LONGEST_ADAPTER:
+            raise InvalidInput(
+                f"an adapter is named by a text of 1 to {LONGEST_ADAPTER} characters, not {adapter!r:.80}"
+            )
+        new = AdapterLimit(adapter, namespace=self._context.written_namespace)
+        await self._context.open()
+        async with self._context.audit.record("adapter.limit", f"adapter:{adapter}", by=by, reason=notes) as record:
+            before, after = await write_with_retry(
+                self._records, new.key, lambda current: change(current or new), what="limit"
+            )
+            assert after is not None  # `change` always writes
+            record.add_change((before or new).values, after.values)
+        return after

@@ -31,7 +31,7 @@ from mahavishnu.search.views import Views
 from mahavishnu.settings.schema import fields
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.workers.claims import Claims
-from mahavishnu.workers.service import Workers
+from mahavishnu.workers.service import AdapterLimits, Workers
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "mahavishnu"
@@ -78,6 +78,7 @@ SERVICES = {
     "audit": AuditLog,
     "runs": BulkRuns,
     "workers": Workers,
+    "adapter_limits": AdapterLimits,
     "queues": NamedQueues,
     "lifecycle": Lifecycle,
     "events": DomainEvents,

@@ -217,6 +217,11 @@ REACHES: dict[str, Reach] = {
     ),
     "circuit.failure_threshold": Reach(6, lambda app: queue_of(app).context.breakers.threshold),
     "circuit.cooloff_seconds": Reach(16, lambda app: queue_of(app).context.breakers.cooloff_seconds),
+    "adapter_limits": Reach(
+        {"charge": {"rate": "2/s"}},
+        lambda app: dict(queue_of(app).context.declared_limits()),
+        {"charge": (None, "2/s")},
+    ),
     "queues": Reach({"orders": {"max_attempts": 2}}, lambda app: dict(queue_of(app).context.declared_queues())),
     "retention.enabled": Reach(False, lambda app: queue_of(app).context.rules(RetentionRules).enabled),
     "retention.completed_days": Reach(7, lambda app: queue_of(app).context.rules(RetentionRules).completed_days),

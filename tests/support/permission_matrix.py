@@ -425,6 +425,10 @@ METHODS: Mapping[str, Row] = {
     "audit.require": _of(About.NAMESPACE, DELETE, lambda dlq, it, w: dlq.audit.require("clear", "queue")),
     "audit.require_now": _of(About.NAMESPACE, DELETE, lambda dlq, it, w: dlq.audit.require_now("clear")),
     # work
+    "adapter_limits.limit": _of(About.NAMESPACE, EDIT, lambda dlq, it, w: (
+        dlq.adapter_limits.limit("billing", concurrency=3, by="x"))),
+    "adapter_limits.list": _seen(lambda dlq, it, w: dlq.adapter_limits.list()),
+    "adapter_limits.reset": _of(About.NAMESPACE, EDIT, lambda dlq, it, w: dlq.adapter_limits.reset("billing", by="x")),
     "workers.list": _seen(lambda dlq, it, w: dlq.workers.list()),
     "workers.numbers": _seen(lambda dlq, it, w: dlq.workers.numbers()),
     "workers.waiting": _seen(lambda dlq, it, w: dlq.workers.waiting()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahavishnu.workers.service import Workers
+from tests.console.test_forms import post
 from tests.support.api import ApiHarness
 from tests.support.pages import EVIL, away, read, require_inert
 
@@ -40,3 +41,16 @@ async def test_what_strangers_wrote_is_text(api: ApiHarness) -> None:
     await api.dlq.enqueue("a", {}, [], "connection refused", "immediate", adapter=EVIL)
     await api.dlq.claims.claim(EVIL, adapters=["mail"])
     require_inert(await read(api, "/workers"))
+
+
+async def test_a_limit_is_set_and_reset_by_a_form(api: ApiHarness) -> None:
+    assert (await post(api, "/workers/limits", adapter="charge", concurrency="5", rate="100/min")).status_code == 303
+    shown = await read(api, "/workers")
+    assert "100/min" in shown.partition("Limits of adapters")[2].partition("</table>")[0]
+    (limit,) = (await api.client.get("/api/v1/adapters")).json()
+    assert (limit["adapter"], limit["concurrency"], limit["rate"]) == ("charge", 5, "100/min")
+    changed = await api.client.patch("/api/v1/adapters/charge/limit", json={"concurrency": None})
+    assert (changed.json()["concurrency"], changed.json()["rate"]) == (None, "100/min")
+    assert (await post(api, "/workers/limits", adapter="charge", rate="5/day")).status_code == 422
+    assert (await post(api, "/workers/limits", adapter="charge", reset="yes")).status_code == 303
+    assert (await api.client.get("/api/v1/adapters")).json() == []

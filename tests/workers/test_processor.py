@@ -219,7 +219,7 @@ async def test_an_open_circuit_costs_no_budget_and_half_open_probes_once() -> No
     assert calls == 1
 
 
-async def test_a_released_letter_is_run_when_it_is_due_and_not_an_interval_later() -> None:
+async def test_letters_of_an_open_circuit_are_left_alone_until_its_probe_and_run_right_after_it() -> None:
     async def well(task: Any, repos: list[str]) -> None: ...
 
     house = House(well, interval_seconds=3600)
@@ -227,12 +227,97 @@ async def test_a_released_letter_is_run_when_it_is_due_and_not_an_interval_later
         house.context.breakers.record_failure(NO_ADAPTER, "network", house.clock.monotonic())
     await house.has(*(make_letter(task_id=f"t{n}") for n in range(3)))
     house.processor.start()
-    await until(lambda: house.told().count(EventName.RELEASED) == 3)
-    house.clock.advance(60)  # now the circuit is half open
-    await until(lambda: house.told().count(EventName.RELEASED) == 5)
-    await until(lambda: house.told().count(EventName.RETRY_SUCCEEDED) == 1)
-    house.clock.advance(1)
+    writes: list[Any] = []
+
+    async def note(call: Any) -> None:
+        writes.append(call)
+
+    house.store.faults.before("write", note, kind=LETTERS)
+    for _ in range(59):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+    await house.clock.sleeping(2)
+    assert writes == []
+    house.clock.advance(1)  # now the circuit is half open
     await until(lambda: house.told().count(EventName.RETRY_SUCCEEDED) == 3)
+    assert EventName.RELEASED not in house.told()
+    assert len(writes) <= 2 * 3
+    await house.processor.stop()
+
+
+def named(adapter: str, number: int) -> DeadLetter:
+    return make_letter(task_id=f"{adapter}-{number}", task={"name": f"{adapter}-{number}"}, adapter=adapter)
+
+
+class Target:
+    """Targets by the names of tasks: those that begin with `slow` hang until the test ends."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.end = asyncio.Event()
+
+    async def __call__(self, task: Any, repos: list[str]) -> None:
+        self.started.append(task["name"])
+        if task["name"].startswith("slow"):
+            await self.end.wait()
+
+    def of(self, adapter: str) -> list[str]:
+        return [name for name in self.started if name.startswith(adapter)]
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["before", "later"])
+@pytest.mark.parametrize("adapters", [("slow", "slower", "quick"), None], ids=["named", "any"])
+async def test_quick_letters_behind_many_of_targets_that_hang_start_soon(
+    adapters: tuple[str, ...] | None, later: bool
+) -> None:
+    house = House(target := Target(), concurrency=20, interval_seconds=3600, grace_seconds=0)
+    house.processor = Processor(house.context, target, shares=lambda: [Share(adapters)], assess=assess)
+    quick = [named("quick", number) for number in range(10)]
+    await house.has(*(named(name, number) for name in ("slow", "slower") for number in range(2100)))
+    if not later:
+        await house.has(*quick)
+    house.processor.start()
+    await until(lambda: len(target.started) >= 18)
+    if later:
+        await house.has(*quick)
+    for _ in range(3):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+    await until(lambda: len(target.of("quick")) == 10)
+    assert len(target.of("slow-")) < 18
+    assert target.of("slower")
+    target.end.set()
+    await house.processor.stop()
+
+
+async def test_a_letter_that_another_process_has_redriven_is_run_within_two_seconds() -> None:
+    house = House(ran := Runs(), interval_seconds=3600)
+    await house.has(make_letter(task_id="a", due_at=None))
+    house.processor.start()
+    for _ in range(100):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+    assert ran.calls == []
+    now = house.clock.now()
+    await house.has(evolve(await house.current("a"), due_at=now, updated_at=now))
+    for _ in range(2):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+    await until(lambda: ran.calls)
+    await house.processor.stop()
+
+
+async def test_dates_of_letters_that_others_capture_are_kept() -> None:
+    house = House(ran := Runs(), interval_seconds=60)
+    house.processor.start()
+    await house.clock.sleeping(2)
+    now = house.clock.now()
+    dates = [now + timedelta(seconds=seconds) for seconds in (7, 9, 11)]
+    await house.has(*(make_letter(task_id=f"{at}", due_at=at, updated_at=now) for at in dates))
+    for _ in range(12):
+        await house.clock.sleeping(2)
+        house.clock.advance(1)
+    await until(lambda: len(ran.calls) == 3)
     await house.processor.stop()
 
 
@@ -488,12 +573,12 @@ async def test_a_letter_whose_lease_ended_before_its_run_is_run_unless_another_w
 
     async def note(task: Any, repos: list[str]) -> None:
         runs.append(task)
-        if task == "long":  # by then the next letter is leased, and waits for its place
+        if task == "long":  # letters succeed quickly, so by then the next letter is leased, and waits for its place
             first_two_claimed.set()
             await go_on.wait()
 
     house = House(note, concurrency=1)
-    order = enumerate(["short", "long", "waits"])
+    order = enumerate(["short", "brief", "long", "waits"])
     await house.has(*(make_letter(task_id=name, task=name, priority=-number) for number, name in order))
     cycle = asyncio.create_task(house.processor.cycle())
     await first_two_claimed.wait()
@@ -510,5 +595,5 @@ async def test_a_letter_whose_lease_ended_before_its_run_is_run_unless_another_w
         assert await write_one(house.letters, lifecycle.succeed(claimed, token="x", now=now)) is not None
     go_on.set()
     await cycle
-    assert runs == (["short", "long"] if taken else ["short", "long", "waits"])
+    assert runs == ["short", "brief", "long", *([] if taken else ["waits"])]
     assert (await house.current("waits")).status == "completed"

@@ -10,7 +10,16 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets, Cell, Cursor, Histogram
-from mahavishnu.stores.kind import LONGEST_TERM, FieldType, Kind, foreign_cursor, instant_text, is_findable, scalar_text
+from mahavishnu.stores.kind import (
+    LONGEST_TERM,
+    Field,
+    FieldType,
+    Kind,
+    foreign_cursor,
+    instant_text,
+    is_findable,
+    scalar_text,
+)
 from mahavishnu.stores.opensearch.mapping import KEY, Layout, integer_bits, path_text
 
 MOST_TERMS = 65_536  # of one condition, by the server's default
@@ -26,7 +35,15 @@ def search(kind: Kind[Any], layout: Layout, query: Query, after: Cursor | None, 
     for sort in query.sort:
         if kind.by_name[sort.field].type not in _SORTABLE:
             raise InvalidQuery(f"{kind.name} cannot be sorted by {sort.field!r}")
-    order = [{sort.field: {"order": "desc" if sort.descending else "asc", "missing": "_last"}} for sort in query.sort]
+    order = [
+        {
+            sort.field: {
+                "order": "desc" if sort.descending else "asc",
+                "missing": "_last" if (value := kind.by_name[sort.field].omitted) is None else value,
+            }
+        }
+        for sort in query.sort
+    ]
     body: dict[str, Any] = {
         "query": where(kind, layout, query.where),
         "sort": [*order, {KEY: "asc"}],
@@ -72,11 +89,13 @@ def cell(count: int, metrics: Mapping[str, Any], sums: Sequence[str], spans: Seq
 
 def group(kind: Kind[Any], by: Sequence[str], key: Mapping[str, Any]) -> tuple[Any, ...]:
     """The values that a bucket stands for."""
-    values = [key[str(place)] for place in range(len(by))]
-    dates = [kind.by_name[name].type is FieldType.DATE for name in by]
-    return tuple(
-        _moment(value) if date and value is not None else value for date, value in zip(dates, values, strict=True)
-    )
+
+    def read(value: Any, field: Field[Any]) -> Any:
+        if value is None:
+            return field.omitted
+        return _moment(value) if field.type is FieldType.DATE else value
+
+    return tuple(read(key[str(place)], kind.by_name[name]) for place, name in enumerate(by))
 
 
 def histogram(kind: Kind[Any], layout: Layout, query: Query, buckets: Buckets) -> dict[str, Any]:
@@ -133,6 +152,18 @@ def shape(query: Query) -> str:
 
 
 def _condition(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[str, Any]:
+    found = _where_stated(kind, layout, condition)
+    if isinstance(condition, Is | Between | Missing) and (value := kind.by_name[condition.field].omitted) is not None:
+        if isinstance(condition, Missing):
+            return NOTHING
+        if value in condition.values if isinstance(condition, Is) else condition.has(value):
+            unstated = {"bool": {"must_not": [{"exists": {"field": condition.field}}]}}
+            return {"bool": {"should": [found, unstated], "minimum_should_match": 1}}
+    return found
+
+
+def _where_stated(kind: Kind[Any], layout: Layout, condition: Condition) -> dict[str, Any]:
+    """Return the condition on values that documents state, as a query."""
     match condition:
         case Not(inner):
             return {"bool": {"must_not": [_condition(kind, layout, inner)]}}

@@ -327,7 +327,8 @@ class OpenSearchCollection(Generic[T]):
                 groups = answer["aggregations"]["groups"]
                 for bucket in groups["buckets"]:
                     values = opensearch_query.group(self.kind, by, bucket["key"])
-                    cells[values] = opensearch_query.cell(bucket["doc_count"], bucket, sums, spans)
+                    found = opensearch_query.cell(bucket["doc_count"], bucket, sums, spans)
+                    cells[values] = cells[values].plus(found) if values in cells else found
                 if "after_key" not in groups or len(groups["buckets"]) < opensearch_query.BUCKETS:
                     return Tally(cells)
                 body["aggs"]["groups"]["composite"]["after"] = groups["after_key"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -13,13 +13,14 @@ import pytest
 
 from mahavishnu.model.errors import InvalidQuery
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus
+from mahavishnu.model.letter import DeadLetter, FormerLetter
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, ResolutionStatus, Tallies
 from mahavishnu.model.query import AnyOf, At, Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.stores.base import MOST_BUCKETS, Buckets, Cell, Histogram, Result, Store, get_one, write_one
 from mahavishnu.stores.kind import FieldType, Kind
-from mahavishnu.stores.kinds import LETTERS
+from mahavishnu.stores.kinds import HISTORY, LEDGER, LETTERS
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.retained import LedgerEntry
 from mahavishnu.testing.clock import START
 from mahavishnu.testing.contract.base import (
     PARCELS,
@@ -343,6 +344,37 @@ class AgreementContract(ContractTests):
         }
         groups = ("status", "error_category", "fingerprint", "priority", "queue")
         await self._compare(store, LETTERS, random_letter, shelf, "namespace", values, groups)
+
+    async def test_a_number_that_a_document_omits(self, store: Store, shelf: str) -> None:
+        """It is found, sorted and counted as what it is in the record, in each kind that leaves defaults out."""
+        edited = make_letter(task_id="edited", namespace=shelf, revision=2, dlq_retry_count=1, recoveries=1)
+        letters = [
+            make_letter(task_id="new", namespace=shelf),
+            replace(edited, tallies=Tallies(*range(1, len(fields(Tallies)) + 1))),
+        ]
+        former = [FormerLetter.of(letter) for letter in letters]
+        entries = [
+            LedgerEntry(f"{shelf}-{number}", START, number + 1, letter.tallies, namespace=shelf)
+            for number, letter in enumerate(letters)
+        ]
+        given: list[tuple[Kind[Any], Sequence[Any]]] = [(LETTERS, letters), (HISTORY, former), (LEDGER, entries)]
+        for kind, records in given:
+            ours, reference = store.collection(kind), MemoryStore().collection(kind)
+            for collection in (ours, reference):
+                await put(collection, records)
+            here = Is("namespace", (shelf,))
+            for name in (field.name for field in kind.fields if field.type is FieldType.INTEGER):
+                tests: list[Condition] = [Is(name, (0,)), Is(name, (1, 2)), Between(name, below=1), Missing(name)]
+                tests += [Between(name, at_least=0), Between(name, at_most=-1), Between(name, at_least=1)]
+                for test in (*tests, *map(Not, tests)):
+                    query = Query((here, test), (Sort(name),), limit=1)
+                    expected = keys(await everything(reference, query))
+                    assert keys(await everything(ours, query)) == expected, (kind.name, query)
+                for descending in (False, True):
+                    query = Query((here,), (Sort(name, descending),), limit=1)
+                    assert keys(await everything(ours, query)) == keys(await everything(reference, query)), query
+                theirs = await full_tally(reference, Query((here,)), [name], sums=[name], spans=[])
+                assert (await full_tally(ours, Query((here,)), [name], sums=[name], spans=[])).cells == theirs.cells
 
     async def _compare(
         self,

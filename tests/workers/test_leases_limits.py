@@ -1,0 +1,241 @@
+"""Limits of adapters: concurrency and rate, which all workers share through the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mahavishnu.core.app import MahavishnuApp
+from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.model.errors import InvalidInput, PermissionDenied
+from mahavishnu.model.permissions import Permission, Principal, Scope
+from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.testing import ManualClock
+from mahavishnu.workers.rules import AdapterLimit, Rate, grant
+from tests.support.queues import until
+
+LATER = timedelta(minutes=5)
+
+
+class Lasting(MemoryStore):
+    """A store that several apps share: one that is closed stays."""
+
+    async def close(self) -> None:
+        pass
+
+
+class Office:
+    """Two apps with a worker each over one store, and runs that hang until they are let go."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock, self.store, self.settings = ManualClock(), Lasting(), settings
+        self.running: set[str] = set()
+        self.started: list[tuple[str, datetime]] = []
+        self.most = 0
+        self.go_on = asyncio.Event()
+        self.apps = [self.app(), self.app()]
+
+    def app(self, **limit: Any) -> MahavishnuApp:
+        app = MahavishnuApp(
+            MahavishnuSettings(dlq_store_url="memory:", **self.settings), store=self.store, clock=self.clock
+        )
+
+        async def charge(task: Any, repos: list[str]) -> None:
+            self.started.append((task["name"], self.clock.now()))
+            self.running.add(task["name"])
+            self.most = max(self.most, len(self.running))
+            try:
+                await self.go_on.wait()
+            finally:
+                self.running.discard(task["name"])
+
+        app.register_adapter("charge", charge, **limit)
+        return app
+
+    async def add(self, number: int) -> None:
+        for each in range(number):
+            name = f"c-{each}"
+            await self.apps[0].dlq.enqueue(name, {"name": name}, [], "connection reset", "immediate", adapter="charge")
+
+    async def pass_seconds(self, seconds: int, step: float = 1.0) -> None:
+        for _ in range(int(seconds / step)):
+            self.clock.advance(step)
+            for _ in range(30):
+                await asyncio.wait([asyncio.ensure_future(self.store.health())])
+
+
+@pytest.fixture
+async def office() -> AsyncIterator[Office]:
+    made = Office()
+    yield made
+    made.go_on.set()
+    for app in made.apps:
+        await app.shutdown() if hasattr(app, "shutdown") else await app.dlq.shutdown()
+
+
+async def test_no_more_letters_run_at_once_in_all_workers_than_the_limit_allows(office: Office) -> None:
+    limits = office.apps[0].dlq.adapter_limits
+    await limits.limit("charge", concurrency=3, by="ann")
+    await office.add(20)
+    for app in office.apps:
+        await app.start_dlq_processor()
+    await until(lambda: len(office.running) == 3)
+    await office.pass_seconds(10)
+    assert office.most == 3
+    await limits.limit("charge", concurrency=5, by="ann")
+    await office.pass_seconds(4)
+    assert office.most == 5
+    office.go_on.set()
+    for _ in range(30):
+        await office.pass_seconds(1)
+    assert len(office.started) == 20
+    assert office.most == 5
+    await office.pass_seconds(4)
+    (limit,) = await limits.list()
+    assert limit.to_dict(office.clock.now())["held"] == 0
+
+
+async def test_the_rate_counts_for_all_workers_together(office: Office) -> None:
+    await office.apps[0].dlq.adapter_limits.limit("charge", rate="30/min", by="ann")
+    office.go_on.set()
+    await office.add(60)
+    for app in office.apps:
+        await app.start_dlq_processor()
+    await office.pass_seconds(30, 0.5)
+    starts = [at for _, at in office.started]
+    assert 13 <= len(starts) <= 16
+    assert all(later - earlier >= timedelta(seconds=2) for earlier, later in pairwise(starts))
+    await office.apps[1].dlq.adapter_limits.limit("charge", rate=None, by="ann")
+    await office.pass_seconds(4)
+    assert len(office.started) == 60
+
+
+async def test_the_application_declares_and_a_person_decides(office: Office) -> None:
+    app = office.app(concurrency=2, rate="10/minute")
+    office.apps.append(app)
+    limits = app.dlq.adapter_limits
+    await app.start_dlq_processor()
+    await office.pass_seconds(1)
+    (limit,) = await limits.list()
+    assert (limit.concurrency, limit.rate, limit.set_by) == (2, "10/min", "application")
+    await limits.limit("charge", concurrency=7, by="ann")
+    await office.pass_seconds(5)
+    (limit,) = await limits.list()
+    assert (limit.concurrency, limit.rate, limit.set_by) == (7, "10/min", "ann")
+    await limits.reset("charge", by="ann")
+    await office.pass_seconds(5)
+    (limit,) = await limits.list()
+    assert (limit.concurrency, limit.rate, limit.set_by) == (2, "10/min", "application")
+
+
+async def test_settings_declare_limits_too() -> None:
+    office = Office(adapter_limits={"charge": {"concurrency": 4}})
+    await office.apps[0].start_dlq_processor()
+    await office.pass_seconds(1)
+    (limit,) = await office.apps[0].dlq.adapter_limits.list()
+    assert (limit.adapter, limit.concurrency, limit.rate) == ("charge", 4, None)
+    for app in office.apps:
+        await app.dlq.shutdown()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"concurrency": 0}, {"concurrency": True}, {"rate": "fast"}, {"rate": "0/s"}, {"rate": "5/day"}]
+)
+async def test_a_limit_that_makes_no_sense_is_refused(office: Office, changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        await office.apps[0].dlq.adapter_limits.limit("charge", by="ann", **changes)
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        Principal("viewer", frozenset({Permission.VIEW})),
+        Principal.of_role("other", "admin", Scope(adapters=frozenset({"refund"}))),
+        Principal.of_role("queue", "admin", Scope(queues=frozenset({"default"}))),
+        Principal.of_role("namespace", "admin", Scope(namespaces=frozenset({"eu"}))),
+    ],
+    ids=lambda who: who.name,
+)
+async def test_a_limit_is_set_by_who_may_edit_the_whole_namespace(office: Office, who: Principal) -> None:
+    view = office.apps[0].dlq.for_actor(who)
+    with pytest.raises(PermissionDenied):
+        await view.adapter_limits.limit("charge", concurrency=1, by=who.name)
+    with pytest.raises(PermissionDenied):
+        await view.adapter_limits.reset("charge", by=who.name)
+    assert await office.apps[0].dlq.adapter_limits.list() == []
+
+
+def test_who_has_waited_longest_goes_first() -> None:
+    at, limit = datetime(2030, 1, 1, tzinfo=UTC), AdapterLimit("charge", concurrency=1)
+    got, limit = grant(limit, "a", 0, 5, at, at + LATER)
+    assert got == 1
+    got, limit = grant(limit, "b", 0, 5, at, at + LATER)
+    assert got == 0
+    at += timedelta(seconds=1)
+    got, limit = grant(limit, "a", 0, 5, at, at + LATER)  # its run has ended, and the other has not waited for long
+    assert got == 1
+    at += timedelta(seconds=2)
+    got, limit = grant(limit, "a", 0, 5, at, at + LATER)
+    assert got == 0
+    got, limit = grant(limit, "b", 0, 5, at, at + LATER)
+    assert got == 1
+
+
+def test_a_worker_that_died_keeps_its_places_until_its_leases_end() -> None:
+    at, limit = datetime(2030, 1, 1, tzinfo=UTC), AdapterLimit("charge", concurrency=2)
+    _, limit = grant(limit, "dead", 0, 2, at, at + LATER)
+    assert grant(limit, "b", 0, 2, at + LATER - timedelta(seconds=1), at + 2 * LATER)[0] == 0
+    assert grant(limit, "b", 0, 2, at + LATER, at + 2 * LATER)[0] == 2
+
+
+@pytest.mark.parametrize("text", ["1/h", "7/s", "100/min", "90/s", "1000/s"])
+def test_a_rate_is_not_exceeded_in_any_span_of_its_unit(text: str) -> None:
+    rate, at, limit = Rate.read(text), datetime(2030, 1, 1, tzinfo=UTC), AdapterLimit("charge", rate=text)
+    starts: list[datetime] = []
+    for _ in range(3000):
+        got, limit = grant(limit, "a", 0, 3000, at, at + LATER)
+        starts += [at] * got
+        assert limit.next_at is not None
+        at = max(limit.next_at, at + timedelta(milliseconds=1))
+    span = timedelta(seconds=rate.seconds)
+    first = 0
+    for place, start in enumerate(starts):
+        while starts[first] <= start - span:
+            first += 1
+        assert place - first + 1 <= rate.runs
+    assert len(starts) >= 0.93 * rate.runs * ((starts[-1] - starts[0]) / span)
+
+
+def test_a_date_of_a_clock_that_was_wrong_does_not_stop_the_runs() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    assert grant(AdapterLimit("charge", rate="1/s", next_at=at + timedelta(days=1)), "a", 0, 1, at, at + LATER)[0] == 1
+
+
+async def test_workers_elsewhere_keep_to_the_limits_and_take_turns(office: Office) -> None:
+    dlq = office.apps[0].dlq
+    await dlq.adapter_limits.limit("charge", concurrency=2, by="ann")
+    await office.add(60)
+    await dlq.enqueue("r", {"name": "r"}, [], "connection reset", "immediate", adapter="refund")
+    claims = await dlq.claims.claim("far", limit=10)
+    assert sorted(claim.letter.adapter or "" for claim in claims) == ["charge", "charge", "refund"]
+    assert await dlq.claims.claim("farther", limit=10) == []
+    done = next(claim for claim in claims if claim.letter.adapter == "charge")
+    await dlq.claims.settle(done.letter.task_id, done.token, "succeeded")
+    assert len(await dlq.claims.claim("far", limit=10)) == 1
+    office.clock.advance(400)  # their leases are over, so are their places
+    assert len(await office.apps[1].dlq.claims.claim("farther", limit=10, adapters=["charge"])) == 2
+
+
+async def test_workers_elsewhere_find_what_full_pages_of_others_hide(office: Office) -> None:
+    dlq = office.apps[0].dlq
+    for name in ("charge", "drag"):
+        for each in range(60):
+            await dlq.enqueue(f"{name}-{each}", {}, [], "connection reset", "immediate", adapter=name)
+    await dlq.enqueue("r", {}, [], "connection reset", "immediate", adapter="refund")
+    claims = await dlq.claims.claim("far", limit=3)
+    assert sorted(claim.letter.adapter or "" for claim in claims) == ["charge", "drag", "refund"]
