@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove minimum check fix coverage docs bench diagram pictures clean
+.PHONY: help setup run test prove simulate minimum check fix coverage docs bench diagram pictures clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test: $(READY) ## Run the tests, with a real OpenSearch, in two processes; ARGS=
 
 prove: $(READY) ## Run the slow proofs: chaos, lost nodes, kills among 50,000 letters, lists of 100,000, the whole API schema
 	$(BIN)/pytest -m prove $(ARGS)
+
+simulate: $(READY) ## Run apps, workers and people with faults on virtual time; SEED=7 for one course, SEEDS=2000 for many
+	$(BIN)/python -m tests.proofs.simulation $(if $(SEED),--seed $(SEED) --log,--seeds $(or $(SEEDS),20)) $(ARGS)
 
 # Those that have found differences between versions of what we depend on.
 MINIMUM_TESTS := tests/*/test_routes*.py tests/*/test_page*.py tests/http tests/console tests/core/test_api*.py \

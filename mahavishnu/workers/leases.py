@@ -31,7 +31,11 @@ from mahavishnu.workers.rules import BY_APPLICATION, AdapterLimit, grant
 R = TypeVar("R")
 Change = Callable[[DeadLetter], DeadLetter]
 log = logging.getLogger(__name__)
-_PATIENCE = 8  # tries to write an outcome while the store is away
+_PATIENCE = 8  # tries to write something while the store is away
+
+
+def _is_enough(tries: int) -> bool:
+    return tries > _PATIENCE
 
 
 @dataclass(slots=True)
@@ -72,7 +76,11 @@ class LeaseTable:
         self._outcomes = Batcher(self._write_outcomes)
         self._renewal: asyncio.Task[None] | None = None
         self._new_limits = asyncio.Event()
+<<<<<<< ours
         self.on_renewal: Callable[[], Awaitable[object]] | None = None  # awaited whenever leases may have to be renewed
+=======
+        self._stopping = False
+>>>>>>> theirs
 
     def __len__(self) -> int:
         return len(self._leased)
@@ -96,11 +104,17 @@ class LeaseTable:
             self._context.breakers.release(leased.circuit, leased.token)
 
     def start(self) -> None:
-        """Begin to renew the leases."""
+        """Begin to renew the leases, and to keep outcomes until the store takes them."""
+        self._stopping = False
         self._renewal = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
+
+    def hurry(self) -> None:
+        """Give outcomes up after some more tries: the worker stops."""
+        self._stopping = True
 
     async def stop(self) -> None:
         """Finish all writes, and end the renewal of leases."""
+        self.hurry()
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._outcomes.finish()
         if self._renewal is not None:
@@ -162,19 +176,37 @@ class LeaseTable:
                 self._outcomes.spawn(self._write_alone(outcome, letter, result), [outcome], outcome.context)
 
     async def _write_alone(self, outcome: PendingOutcome, tried: DeadLetter, answer: StoreError | None) -> None:
-        """Write an outcome whose letter was changed by others, or that the store had a problem with."""
+        """Write an outcome whose letter was changed by others, or that the store had a problem with.
+
+        A worker tries until the store answers, and a few times more when it stops. Otherwise a success during an outage
+        would be run again after it.
+        """
         leased = outcome.leased
         try:
             if isinstance(answer, StoreUnavailable):
                 await self._pause(1)
             letter = await write_under_lease(
-                self._letters, leased.letter, outcome.change, self._pause, _PATIENCE, tried
+                self._letters, leased.letter, outcome.change, self._pause, self._patience(leased), tried
             )
         except StoreError as problem:
-            log.error("the outcome of letter %r could not be written, it will be run again: %s", leased.key, problem)
+            log.error("the outcome of letter %r could not be written, it will run again: %s", leased.key, problem)
             resolve(outcome.future, None)
         else:
             self._finish(outcome, letter) if letter is not None else self._refuse(outcome)
+
+    def _patience(self, leased: LeasedLetter) -> Callable[[int], bool]:
+        """Return a function that tells by the number of tries whether to give up an outcome."""
+        while_working = 0
+
+        def gives_up(tries: int) -> bool:
+            nonlocal while_working
+            if self._renewal is not None and not self._stopping:
+                if tries == _PATIENCE:
+                    log.warning("the outcome of letter %r waits until the store answers", leased.key)
+                while_working = tries
+            return tries - while_working > _PATIENCE
+
+        return gives_up
 
     def _finish(self, outcome: PendingOutcome, letter: DeadLetter) -> None:
         outcome.announce(letter)
@@ -207,7 +239,7 @@ class LeaseTable:
             return lifecycle.release(current, token=token, now=now, unfit=str(unfit), needs_edit=unfit.needs_edit)
 
         try:
-            letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _PATIENCE)
+            letter = await write_under_lease(self._letters, leased.letter, release, self._pause, _is_enough)
         except Exception as problem:  # whatever it is, the others are given back
             log.warning("letter %r could not be given back, its lease will run out: %r", leased.key, problem)
             return
@@ -253,7 +285,11 @@ class LeaseTable:
 
         try:
             letter = await write_under_lease(
-                self._letters, leased.letter, renew, lambda tries: self._clock.sleep(0.1 * tries), 1
+                self._letters,
+                leased.letter,
+                renew,
+                lambda tries: self._clock.sleep(0.1 * tries),
+                lambda tries: tries > 1,
             )
         except Exception as problem:  # whatever it is, the other leases are renewed
             log.warning("the lease on letter %r could not be renewed: %r", leased.key, problem)
@@ -274,7 +310,7 @@ async def write_under_lease(
     letter: DeadLetter,
     change: Change,
     pause: Callable[[int], Awaitable[object]],
-    patience: int,
+    gives_up: Callable[[int], bool],
     tried: DeadLetter | None = None,
 ) -> DeadLetter | None:
     """Apply `change` to the letter as it is now, for as long as it takes; None if the run no longer owns it.
@@ -282,8 +318,8 @@ async def write_under_lease(
     `tried` is the content of an earlier write whose answer said too little.
 
     After a lost compare-and-set the letter is read again and `change` decides again under the lease's token. While the
-    store is away the write is tried again, `patience` times with a `pause` in between: work that was paid for is not
-    lost to a blink of the store. Then StoreUnavailable is raised, and the lease runs out.
+    store is away the write is tried again, with a `pause` in between: work that was paid for is not lost to an outage.
+    Once it `gives_up`, StoreUnavailable is raised, and the lease runs out. Both get the number of tries.
     """
     current = letter if tried is None else None
     tries = 0
@@ -303,7 +339,7 @@ async def write_under_lease(
             return None
         except StoreUnavailable:
             tries += 1
-            if tries > patience:
+            if gives_up(tries):
                 raise
             await pause(tries)
         current = None

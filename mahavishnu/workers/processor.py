@@ -274,6 +274,7 @@ class Processor:
     async def stop(self) -> None:
         """Take nothing more, let the runs end for `grace_seconds`, then give back unfinished letters unused."""
         self._stopping = True
+        self.leases.hurry()
         self._awake.set()
         if self._loops is not None:
             await asyncio.shield(self._loops)  # not cancelled: a claim that is being written would be known to nobody

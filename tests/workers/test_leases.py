@@ -17,7 +17,7 @@ from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.stores.base import write_one
-from mahavishnu.testing import make_letter, turn
+from mahavishnu.testing import Fault, make_letter, turn
 from mahavishnu.workers.processor import Processor
 from tests.support.queues import Gate
 from tests.workers.test_processor import House, assess
@@ -54,6 +54,16 @@ async def house_of(callback: Together) -> House:
 async def statuses(house: House) -> dict[str, tuple[str, int]]:
     letters = [await house.current(name) for name in NAMES]
     return {letter.task_id: (letter.status.value, letter.retry_count) for letter in letters}
+
+
+async def pass_minutes(house: House, minutes: int) -> None:
+    """Let time pass in steps that are longer than any pause between two tries."""
+    for _ in range(minutes * 10):
+        for _ in range(20):
+            await turn()
+        house.clock.advance(6)
+    for _ in range(20):
+        await turn()
 
 
 ALL = {"a": ("completed", 0), "b": ("pending", 1), "c": ("completed", 0), "d": ("completed", 0)}
@@ -106,6 +116,35 @@ async def test_a_short_outage_loses_no_outcome() -> None:
     await cycle
     assert await statuses(house) == ALL
     assert house.processor.counts["stale_claims"] == 0
+
+
+async def test_a_worker_keeps_an_outcome_until_the_store_answers() -> None:
+    """However long the outage is: what succeeded in it is not run again."""
+    outage: list[Fault] = []
+
+    async def is_away() -> None:
+        outage.append(house.store.faults.unavailable())
+
+    house = await house_of(Together(len(NAMES), lambda: is_away()))
+    house.processor.start()
+    await pass_minutes(house, 4)
+    outage[0].stop()
+    await pass_minutes(house, 1)
+    assert await statuses(house) == ALL
+    assert house.processor.counts["stale_claims"] == 0
+    await house.processor.stop()
+
+
+async def test_a_worker_that_stops_in_an_outage_gives_outcomes_up_after_some_tries() -> None:
+    async def is_away() -> None:
+        house.store.faults.unavailable()
+
+    house = await house_of(Together(len(NAMES), lambda: is_away()))
+    house.processor.start()
+    await pass_minutes(house, 2)
+    stopping = asyncio.create_task(house.processor.stop())
+    await pass_minutes(house, 1)
+    assert stopping.done()
 
 
 @pytest.mark.parametrize("lost", ["answer", "request"])
