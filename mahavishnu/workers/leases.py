@@ -76,11 +76,8 @@ class LeaseTable:
         self._outcomes = Batcher(self._write_outcomes)
         self._renewal: asyncio.Task[None] | None = None
         self._new_limits = asyncio.Event()
-<<<<<<< ours
         self.on_renewal: Callable[[], Awaitable[object]] | None = None  # awaited whenever leases may have to be renewed
-=======
         self._stopping = False
->>>>>>> theirs
 
     def __len__(self) -> int:
         return len(self._leased)
