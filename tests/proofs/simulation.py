@@ -19,24 +19,30 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from random import Random
 from typing import Any
 
 from mahavishnu.core import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS
-from mahavishnu.model.errors import MahavishnuError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, MahavishnuError, StoreUnavailable
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Principal, Scope
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS, LOCAL_STORES
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.tasks import handover
+from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.records import TASKS
+from mahavishnu.tasks.run import TaskRun
+from mahavishnu.tasks.tracking import RunSigns
 from mahavishnu.testing import Faults, FaultyStore
 from mahavishnu.testing.faults import CHANGES, Call
+from mahavishnu.workers.leases import LeaseTable
 from tests.proofs.chaos_queues import QUEUES, QueueActor, define_queues
 from tests.support.bookkeeping import Diary, check, is_deleted
 from tests.support.item_bookkeeping import check_items
@@ -155,7 +161,7 @@ class Machine:
         server, disk = FaultyStore(self.world.server, self.line), FaultyStore(self.disk, self.cable)
         try:
             store = FallbackStore(server, disk, kinds=KINDS, clock=self.clock, pause_seconds=4)
-            self.app = app = MahavishnuApp(MahavishnuSettings(**SETTINGS), store=store, clock=self.clock)
+            self.app = app = MahavishnuApp(settings(), store=store, clock=self.clock)
             self.functions = workflows(app, self.world, self)
             self.items = QueueActor(app.dlq, self.world.write_down, self.world.chance, self.host.name)
             await app.start_dlq_processor()
@@ -189,6 +195,12 @@ class Machine:
 
     def _cuts_so_far(self) -> list[tuple[float, float]]:
         return [(begin, min(end, self.world.now)) for begin, end in self.cuts]
+
+
+@cache
+def settings() -> MahavishnuSettings:
+    """The settings of all apps, which take a while to read."""
+    return MahavishnuSettings(**SETTINGS)
 
 
 def workflows(app: MahavishnuApp, world: World, machine: Machine) -> dict[str, Callable[..., Any]]:
@@ -561,8 +573,31 @@ class Outcome:
         )
 
 
-def simulate(seed: int, log: bool = False) -> Outcome:
-    """Run one simulation in this process."""
+async def _do_nothing(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def _refuse_merge(*_: Any) -> Any:
+    raise IllegalMove("a task", "complete", "written by another run", what="task")
+
+
+# Faults that there were, by name: with `--reintroduce` a seed that finds one shows that simulations find such faults.
+REINTRODUCED: Mapping[str, Sequence[tuple[Any, str, Any]]] = {
+    "outcomes are given up in an outage": [(LeaseTable, "_patience", lambda self, leased: lambda tries: tries > 8)],
+    "what a run could not write is dropped": [
+        (TaskRun, "_keep_locally", _do_nothing),
+        (RunSigns, "remember", lambda self, run: None),
+    ],
+    "a lost answer drops what follows": [(task_moves, "merge_run", _refuse_merge)],
+    "retention takes tasks that letters need": [(handover, "may_go_on", lambda letter, task: False)],
+    "half-done hand-overs stay so": [(handover.HandOver, "finish", _do_nothing)],
+}
+
+
+def simulate(seed: int, log: bool = False, reintroduced: str | None = None) -> Outcome:
+    """Run one simulation in this process, with a fault that there was."""
+    for owner, name, replacement in REINTRODUCED[reintroduced] if reintroduced else ():
+        setattr(owner, name, replacement)
     logging.disable(logging.CRITICAL)
     loop, began = VirtualLoop(), time.perf_counter()
     with deterministic(seed, loop) as chance:
@@ -581,19 +616,20 @@ def simulate(seed: int, log: bool = False) -> Outcome:
     )
 
 
-def _simulate_in_child(seed: int, pipe: Any) -> None:
-    pipe.send(simulate(seed))
+def _simulate_in_child(seed: int, pipe: Any, reintroduced: str | None) -> None:
+    pipe.send(simulate(seed, reintroduced=reintroduced))
     pipe.close()
     os._exit(0)  # whatever stands still is not to be collected
 
 
-def run_seeds(seeds: Iterable[int], at_once: int = 2) -> Iterable[Outcome]:
+def run_seeds(seeds: Iterable[int], reintroduced: str | None = None, at_once: int = 2) -> Iterator[Outcome]:
     """Run simulations, each in a process of its own, which all begin alike."""
+    settings()
     forking = multiprocessing.get_context("fork")
     running: list[tuple[int, Any, Any]] = []
     for seed in seeds:
         mine, theirs = forking.Pipe(False)
-        child = forking.Process(target=_simulate_in_child, args=(seed, theirs))
+        child = forking.Process(target=_simulate_in_child, args=(seed, theirs, reintroduced))
         child.start()
         theirs.close()
         running.append((seed, child, mine))
@@ -618,18 +654,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="run so many, from --first on")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--log", action="store_true", help="print what happens, in its order")
+    parser.add_argument("--reintroduce", choices=REINTRODUCED, help="with this fault, which there was; ends when found")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets of texts depends on it
         command = [sys.executable, "-m", __spec__.name, *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     if given.seed is not None:
-        outcome = simulate(given.seed, given.log)
+        outcome = simulate(given.seed, given.log, given.reintroduce)
         print(outcome, *outcome.broken, sep="\n")
         os._exit(bool(outcome.broken))
     total: Counter[str] = Counter()
     broken = 0
-    for outcome in run_seeds(range(given.first, given.first + given.seeds)):
+    for outcome in run_seeds(range(given.first, given.first + given.seeds), given.reintroduce):
         print(outcome, flush=True)
+        if given.reintroduce and outcome.broken:
+            sys.exit(0)
         total.update(outcome.faults)
         broken += bool(outcome.broken)
     print(f"{given.seeds} seeds, {broken} broken; faults: {dict(total)}")
