@@ -114,6 +114,7 @@ def full_letter(shelf: str) -> DeadLetter:
         payload_types=Json.of({"/deep/0/er": "decimal", "/ü": "tuple"}),
         policy_by_verdict=True,
         former_fingerprints=("v1:1", "v1:2"),
+        grouped_at=START + timedelta(seconds=8),
         settled="failed token-1",
         typed=True,
         unfit="currency is no parameter of invoice(amount)",
