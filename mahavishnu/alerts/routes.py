@@ -72,19 +72,13 @@ class ChannelAnswer(ResponseModel):
 
 @router.get("", response_model=list[AlertLine], summary="What people are told of now", name="list")
 async def list_alerts(dlq: Queue, actor: Viewer, resolved: bool = False) -> Response:
-    """List the alerts that hold, the latest first; with `resolved` also those that are over.
-
-    They are about whole namespaces: a reader of a part of one gets none.
-    """
+    """List the alerts that hold, latest first, or all if `resolved`; none for readers of part of a namespace."""
     return json_response([each.to_dict() for each in await dlq.service(Alerts).list(resolved=resolved)])
 
 
 @router.get("/rules", response_model=list[RuleLine], summary="When people are told, and by whom", name="rules")
 async def list_rules(dlq: Queue, actor: Viewer) -> Response:
-    """List all rules of alerts, also those that are switched off, with how many alerts hold because of each.
-
-    Null for a reader of a part of the namespace.
-    """
+    """List all rules, also disabled ones, and how many alerts hold; null for readers of part of a namespace."""
     return json_response(to_json(await dlq.service(Alerts).rules()))
 
 

@@ -483,10 +483,7 @@ def _notify(alert: Alert, kind: NoticeKind, now: datetime) -> Alert:
 
 
 def is_owed(alert: Alert, channel: str, rules: AlertRules, now: datetime) -> bool:
-    """Return whether this channel is due the latest notice now.
-
-    A channel that was never tried for an incident does not hear that it was taken or is over.
-    """
+    """Return whether this channel is due the latest notice; an untried one hears of no taking or end."""
     sent = alert.sent.get(channel, _NOTHING_SENT)
     if alert.notice_kind is None or alert.noticed_at is None or sent.notice >= alert.notice:
         return False

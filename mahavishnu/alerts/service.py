@@ -100,10 +100,7 @@ class Alerts:
         return report_rules(self._rules, [each.reasons for each in await self.list()] if known else None)
 
     async def test(self, channel: str | None = None) -> Mapping[str, str | None]:
-        """Send a test to one channel, or to all that are configured, and return each problem; None: it took it.
-
-        Raises InvalidInput for a channel that is not configured.
-        """
+        """Send a test to one channel or all; return each problem, or None. Raises InvalidInput for an unknown one."""
         await self._context.require("alert.test", "alerts")
         channels = make_channels(self._rules, self._clock)
         if channel is not None and channel not in channels:

@@ -40,10 +40,7 @@ _CASE_TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class DeletedCase:
-    """The numbers of deleted letters, former letters, copies of letters and tasks, and waiting letters of one task.
-
-    `detached` partitions of the archive could not be read.
-    """
+    """Numbers of records deleted for one task, by kind; `detached` partitions of the archive could not be read."""
 
     letters: int
     former: int

@@ -230,10 +230,7 @@ class Partitions:
     async def find_copies(
         self, entry_ids: Sequence[str], month: str | None = None, *, unreadable: dict[str, str] | None = None
     ) -> dict[str, list[ArchivedLetter]]:
-        """Return the copies under these ids by partition, of one `month` or of all. Raise StoreError.
-
-        Given a dict `unreadable`, put there the ids of unreadable copies with the reason, instead of raising.
-        """
+        """Return copies by partition, of a `month` or all. Put bad ones into `unreadable`, or raise StoreError."""
         found: dict[str, list[ArchivedLetter]] = {}
         partitions = await self.find_attached() if entry_ids else []
         for partition in partitions:

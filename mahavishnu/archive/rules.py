@@ -16,10 +16,7 @@ _OLDEST_FIRST = (Sort("created_at"),)
 
 
 def leaving_queries(rules: RetentionRules, now: datetime, limit: int) -> list[Query]:
-    """Return the queries for letters that are due to leave, oldest first: one for each way in which a case ends.
-
-    One query each, because an index then has the letters in this order, however many there are.
-    """
+    """Return one query for each way in which a case ends: then an index has its due letters in order, oldest first."""
     found = []
     for resolution in _CLOSED:
         if (days := rules.days(resolution)) is not None:

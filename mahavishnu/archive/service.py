@@ -169,10 +169,7 @@ class Archive:
         limit: int = 100,
         after: Cursor | str | None = None,
     ) -> ArchivePage:
-        """Return the archived letters that match all filters, closed from `since` on and before `until`.
-
-        Only the partitions of that time are read. Raise InvalidInput and StoreError.
-        """
+        """Return archived letters that match, closed from `since` until `until`. Raise InvalidInput and StoreError."""
         bounds = await self._open_list(since, until, limit, after)
         where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
         found = await ArchiveReader(self._context).find(where, *bounds)
@@ -222,10 +219,7 @@ class Archive:
         return read_case(line, await tasks_of_letter(self._context, line.copy))
 
     async def show_task(self, task_id: str) -> ArchivedTaskCase:
-        """Return the latest archived lifecycle task with this id, with its transitions and its letter.
-
-        The letter may be in the archive too, or still in the queue. Raise NoSuchTask, and StoreError.
-        """
+        """Return the latest archived task of this id, its transitions and letter. Raise NoSuchTask and StoreError."""
         await self._context.require("archive.read_task", f"archive:{task_id}")
         await self._context.open()
         found = await find_task_case(self._context, task_id)
@@ -274,10 +268,7 @@ class Archive:
         return letter
 
     async def partitions(self) -> Sequence[PartitionView]:
-        """Return all partitions, including detached ones, the latest month first. They are of all namespaces.
-
-        A reader of a part of the letters is not told how many there are.
-        """
+        """Return all partitions of all namespaces, latest month first; counts only for readers of all letters."""
         await self._context.open()
         known, views = self._partitions(), []
         for each in await known.every():

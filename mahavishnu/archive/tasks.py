@@ -53,10 +53,7 @@ class TaskArchiving:
         self.failed: dict[str, str] = {}
 
     async def run(self, batch_size: int, *, dry_run: bool) -> int:
-        """Archive the tasks that are to leave now, batch after batch. Return how many left, or would leave.
-
-        Raise StoreError where the store gives no answer; `failed` says why single tasks stay.
-        """
+        """Archive the due tasks in batches; return how many left, or would leave, and `failed`. Raise StoreError."""
         if not dry_run:
             await self.finish()
         if (query := leaving_tasks(self._rules, self._clock.now(), batch_size)) is None:

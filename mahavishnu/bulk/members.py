@@ -228,10 +228,7 @@ class RunStore:
             await self.pages.remove(pages)
 
     async def count_outcomes(self, run_id: str, *, whole: bool = False) -> dict[ItemOutcome | None, int]:
-        """Return the number of redriven letters by outcome; None: no outcome yet.
-
-        Raise StoreUnavailable if the counts have to be `whole` and the store does not see every letter.
-        """
+        """Count the redriven letters by outcome (None: pending). Raise StoreUnavailable if they must be `whole`."""
         known: dict[ItemOutcome | None, int] = dict.fromkeys((None, *ItemOutcome), 0)
         both: tuple[Collection[Any], ...] = (self.letters, self.history)
         asked = [(outcome, collection) for collection in both for outcome in known]
@@ -264,10 +261,7 @@ def member_query(query: Query, until: datetime) -> Query:
 async def find_members(
     letters: Collection[DeadLetter], query: Query, until: datetime
 ) -> AsyncIterator[tuple[list[DeadLetter], tuple[StoreError, ...]]]:
-    """Yield the letters of the query that were created until then, oldest first, a page at a time.
-
-    Each page comes with the unreadable records. Raise StoreUnavailable unless every letter can be seen.
-    """
+    """Yield pages of matching letters created until then, oldest first, and bad records. Raise StoreUnavailable."""
     chosen = member_query(query, until)
     after: Cursor | None = None
     seen: set[str] = set()  # a letter that is drained from a local store meanwhile is found twice
@@ -404,10 +398,7 @@ class RunMembers:
         ]
 
     async def pages_for_display(self, run: BulkRun, numbers: Sequence[int]) -> list[RunPage]:
-        """Return these pages; members that a crashed process moved are marked as moved.
-
-        This is for stopped runs: of an active run, the next process to take it marks the members.
-        """
+        """Return these pages of a stopped run; members that a crashed process moved are marked as moved."""
         pages = await self.store.read_pages(run, numbers)
         if run.lease is None or run.state in ACTIVE:
             return pages

@@ -186,10 +186,7 @@ def validate_run(run: BulkRun) -> BulkRun:
 
 
 def is_free(run: BulkRun, now: datetime, skew: timedelta, dropped: Collection[str] = ()) -> bool:
-    """Return whether anyone may take the run now. `skew` is added to the end of a lease, for clocks that differ.
-
-    Leases with `dropped` tokens do not count: no process works under them any more.
-    """
+    """Return whether anyone may take the run: its lease, plus `skew`, has ended, or its token is `dropped`."""
     if run.state not in ACTIVE or run.due_at is None:
         return False
     if run.lease is not None and run.lease.token in dropped:

@@ -80,10 +80,7 @@ class RunExecutor:
         self._page: RunPage | None = None
 
     async def execute(self) -> bool:
-        """Work until the run has to wait or is over, for `_SLICES` at most. Return whether anything was done.
-
-        Raise RunLeaseLost, StoreError.
-        """
+        """Work until the run waits or ends, for `_SLICES` at most; tell if it did. Raise RunLeaseLost, StoreError."""
         try:
             if self.run.plan is None:
                 self._recovering = False
@@ -287,10 +284,7 @@ class RunExecutor:
     # --- the lease
 
     async def _check_lease(self) -> None:
-        """Read external changes, unless the run was written just now, and extend the lease at half its time.
-
-        Raise RunLeaseLost, RunStopped.
-        """
+        """Read changes since the last write, and extend a half-used lease. Raise RunLeaseLost, RunStopped."""
         while True:  # a loop of its own: the run is only read if it may have been changed, and only written when due
             if not self._fresh:
                 self._take_over(await get_one(self._store.runs, self.run.run_id))
@@ -341,10 +335,7 @@ class Runner:
         self._dropped: set[str] = set()  # tokens of leases that this runner could not return: nobody works under them
 
     async def advance(self) -> bool:
-        """Work on every run that is due until it has to wait. Return whether anything was done.
-
-        Raise StoreError; the work until then stays done, and the next call goes on.
-        """
+        """Work on each due run until it has to wait. Return whether anything was done. Raise StoreError."""
         self.next_due = None  # it has come; if this call fails, the next one has time
         page = await self._store.runs.find(Query((Is("state", ACTIVE),), (Sort("due_at"),), _AT_ONCE))
         did = False

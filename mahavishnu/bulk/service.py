@@ -123,10 +123,7 @@ async def preview_run(context: QueueContext, run: BulkRun, *, create: bool) -> R
 
 
 async def refuse_unknown_places(context: QueueContext, run: BulkRun) -> None:
-    """Raise InvalidInput if none of the letters that the run could move has some place of its patch.
-
-    Read letters until each place was seen. Raise StoreUnavailable unless every matching letter can be seen.
-    """
+    """Raise InvalidInput for a place of the patch that no letter has, StoreUnavailable if letters are unseen."""
     preview, eligible = _Preview(context, run), 0
     async for found, _ in find_members(context.letters, preview.query, run.created_at):
         for letter in found:
@@ -379,10 +376,7 @@ class BulkRuns:
     async def resume(
         self, run_id: str, *, by: str, reason: str | None = None, stop_percent: float | Unchanged | None = UNCHANGED
     ) -> BulkRun:
-        """Continue a paused or halted run, perhaps with another stop rule (None: without one).
-
-        Raise IllegalRunMove for a halted run that would halt again at once; the message names a rule that does not.
-        """
+        """Continue a stopped run, perhaps with another stop rule. Raise IllegalRunMove if it would halt at once."""
         change = partial(bulk_rules.resume, stop_percent=stop_percent)
         return await self._change("run.resume", run_id, by, reason, change)
 

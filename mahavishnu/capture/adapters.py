@@ -59,10 +59,7 @@ class PythonAdapter:
     """
 
     def __init__(self, function: Workflow, kinds: tuple[ValueKind, ...] = ()) -> None:
-        """Wrap `function`. `kinds` of values are kept besides the built-in ones.
-
-        Raises InvalidInput for a generator function: calling it runs nothing of it.
-        """
+        """Wrap `function`, with more `kinds` of values. Raises InvalidInput for a generator function."""
         from mahavishnu.values.arguments import local_names  # what only reads letters does not wait for it
 
         if is_generator(function):
@@ -113,18 +110,12 @@ def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 
 @functools.cache
 def _thread_pool(process: int) -> ThreadPoolExecutor:
-    """Enough threads for every run at once: a few that hang must not hold up the others, as in asyncio's own.
-
-    A forked `process` has none of its parent's threads, and needs a pool of its own.
-    """
+    """Return enough threads for all runs, so that hung ones delay no others; a forked `process` needs its own."""
     return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix=_THREAD)
 
 
 def close_threads(seconds: float) -> int:
-    """Run no sync function any more, and return how many are still running after so many seconds at most.
-
-    Nothing can interrupt them, and Python waits for their ends before its own.
-    """
+    """Run no sync function any more; return how many still run after so many seconds. They cannot be interrupted."""
     _thread_pool(os.getpid()).shutdown(wait=False, cancel_futures=True)
     runs = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD)]
     end = time.monotonic() + seconds
@@ -333,10 +324,7 @@ def live_attempt() -> Attempt | None:
 
 @contextmanager
 def run_as(task_id: str | None, task: Any, adapter: str, namespace: str | None = None) -> Iterator[Attempt | None]:
-    """Run a workflow inside of a retry: gives the attempt, if this is the workflow that is being run again.
-
-    Any other one is run for the first time, and does not see the attempt: its idempotency key is of other work.
-    """
+    """Run a workflow inside of a retry; only the workflow that is being run again sees the attempt."""
     if current_attempt.get() is None:
         yield None
         return

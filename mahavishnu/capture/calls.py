@@ -62,10 +62,7 @@ class Calls:
         self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
     def decorate(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> Callable[..., Any]:
-        """Return a function that does the same, and whose failures are kept; workers run letters of this name with it.
-
-        Raises InvalidInput for what cannot be a workflow, and for a name that another function has.
-        """
+        """Return a function that does the same and captures failures. Raises InvalidInput for it or its name."""
         if isinstance(function, staticmethod):
             return staticmethod(self.decorate(function.__func__, name, options))
         function = self._undecorate(function)
@@ -75,10 +72,7 @@ class Calls:
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function itself, where this app decorated it before: as in a notebook's cell that is run again.
-
-        Raises InvalidInput for one of another app, or a part of one: each failure would be two letters, run by both.
-        """
+        """Return a function that this app decorated before, as in a notebook. Raises InvalidInput for another app's."""
         if not is_decorated(function):
             return function
         if function is vars(function).get("_captures_failures"):  # not a method that has it from its function
@@ -150,10 +144,7 @@ class Calls:
     def _workflow_of(
         self, function: Callable[..., Any], args: tuple[Any, ...]
     ) -> tuple[FunctionWorkflow, tuple[Any, ...]]:
-        """Return the workflow of a function, registered now if it is none yet, and the arguments of its function.
-
-        The object that a method is of is an argument of a call like any other.
-        """
+        """Return the workflow of a function, registered if new, and the arguments; a method's object is one of them."""
         known = self._by_function.get(function) if isinstance(function, Hashable) else None
         owner = getattr(function, "__self__", None)
         if known is None and inspect.ismethod(function) and not isinstance(owner, type):

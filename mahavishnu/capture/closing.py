@@ -110,10 +110,7 @@ class Closing:
             self._start()
 
     async def flush(self) -> None:
-        """Look up everything that was noted so far, and return when that is done. Raises nothing.
-
-        What the store cannot answer now is tried later.
-        """
+        """Look up all that was noted so far; what the store cannot answer now is tried later. Raises nothing."""
         self._flushes += 1
         try:
             if self._looking is not None and self._loop is asyncio.get_running_loop():

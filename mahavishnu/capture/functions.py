@@ -187,10 +187,7 @@ class FunctionAdapter:
 
 
 def restore_task(letter: DeadLetter, adapters: AdapterRegistry) -> Any:
-    """Return the arguments of a run of the letter: its task with its original types, or the arguments of its function.
-
-    Raises CannotRestore, naming what cannot be read.
-    """
+    """Return the arguments of a run, with their original types. Raises CannotRestore, naming what is unreadable."""
     task, types = letter.task, _types_of(letter)
     adapter = adapters.known.get(letter.adapter or "")
     if isinstance(adapter, FunctionAdapter):
@@ -211,10 +208,7 @@ def _types_of(letter: DeadLetter) -> Mapping[str, str]:
 
 
 def why_unrestorable(letter: DeadLetter, adapters: AdapterRegistry) -> str | None:
-    """Return why the letter's adapter could not be given its task; None if it can, or if that is not known here.
-
-    A value that was lost at the capture is no news: an edit need not give all of it at once.
-    """
+    """Return why the adapter could not be given the task, or None; a value lost at the capture is no reason."""
     adapter = adapters.known.get(letter.adapter or "")
     if adapter is None:
         return None
@@ -393,10 +387,7 @@ def mark_decorated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_decorated(function: Callable[..., Any]) -> bool:
-    """Return True if its failures are captured already.
-
-    Raises InvalidInput for a function that wraps such a one: only the failures of the inner one are captured.
-    """
+    """Return whether its failures are captured. Raises InvalidInput if only those of an inner function are."""
     while isinstance(function, functools.partial):
         function = function.func
     decorated = getattr(function, "_captures_failures", None)

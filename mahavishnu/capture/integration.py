@@ -118,10 +118,7 @@ class DLQIntegration:
         requested: bool = False,
         named: bool = True,
     ) -> CaptureOutcome:
-        """Capture for code that cannot await: the failure is safe in a file beside the store on return.
-
-        The event loop that runs in this thread, if there is one, takes it into the store in its next turn.
-        """
+        """Capture from sync code: the failure is in a file on return, and a running event loop stores it soon."""
         if (folded := self._count_failure(request, error, requested, named)) is not None:
             return folded
         return self._pipeline.capture_now(self._with_trace(request), error, requested, self._strategy)
@@ -159,10 +156,7 @@ class DLQIntegration:
         *,
         adapter: str | None = None,
     ) -> DeadLetter | None:
-        """Keep a failed run if the strategy says so; None if it does not, or if it could not be kept.
-
-        `adapter` names what is to run it again; without it, the `adapter` that the task names.
-        """
+        """Keep a failed run for `adapter`, or the one that its task names; None if it is not or cannot be kept."""
         request = LetterRequest(
             task_id=task_id,
             task=task,

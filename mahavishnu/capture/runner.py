@@ -29,10 +29,7 @@ class WorkflowFailed(Exception):
 
 
 class WorkflowResult(dict[str, Any]):
-    """Answer of a workflow run: `status` is `completed` or `failed`.
-
-    `exception` is what the run raised.
-    """
+    """Answer of a workflow run: `status` is `completed` or `failed`. `exception` is what the run raised."""
 
     exception: BaseException | None = None
 
@@ -115,10 +112,7 @@ async def run_whole(run: Run, repos: Sequence[str], read: ReadFailure | None = N
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return True if a run was ended from outside, and did not fail: its process ends, or its task was cancelled.
-
-    A task that was not cancelled has cancelled itself inside of the run, and that is a failure.
-    """
+    """Return whether a run was ended from outside; a task that cancels itself inside of the run has failed."""
     if isinstance(error, Exception):  # nearly always
         return False
     if isinstance(error, asyncio.CancelledError):

@@ -35,10 +35,7 @@ _new_context = fast_constructor(Context)
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A failure as it is recorded, the verdict on it, and what follows for the letter.
-
-    `fingerprint` groups letters by their cause.
-    """
+    """A failure as it is recorded, its verdict, and what follows for the letter; `fingerprint` groups by cause."""
 
     failure: Failure
     verdict: Verdict
@@ -99,10 +96,7 @@ class Assessor:
         named: ErrorCategory | str | None = None,
         retry_in: timedelta | None = None,
     ) -> Assessment:
-        """Assess a failed retry that a worker elsewhere reports: mostly a text, with the name of the error's type.
-
-        A category or a wait that the worker `named` counts. Raises InvalidInput for a category that does not exist.
-        """
+        """Assess a retry reported from elsewhere; what the worker `named` counts. Raises InvalidInput for that."""
         errors = [error] if isinstance(error, BaseException) else [*rebuild_errors(error_type, error, None)]
         context = replace(letter_context(letter, at), recalled=error is not errors[0])  # then it has no attributes
         for each in errors:

@@ -153,10 +153,7 @@ class Chain:
     def fingerprint(
         self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
     ) -> str:
-        """Return the fingerprint of the failure: by a plugin's name for the cause, or the usual one. Never raises.
-
-        `failure` is the record of the error, if the caller has it already.
-        """
+        """Return a plugin's name for the cause, or the usual fingerprint, of `failure` if it is given. Never raises."""
         named = self.named_fingerprint(error, context)
         return named or (fingerprint_of(failure) if failure is not None else fingerprint(_exception_or_text(error)))
 

@@ -96,10 +96,7 @@ def _children(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 
 def is_light(error: BaseException | str) -> bool:
-    """Return True if a failure is assessed in a few milliseconds at most, whatever its texts say: nearly every one is.
-
-    Others are assessed in a thread, so that the event loop does not wait for it.
-    """
+    """Return whether a failure is assessed in milliseconds; others are assessed in a thread, off the event loop."""
     if isinstance(error, str):
         return len(error) <= _LIGHT
     try:

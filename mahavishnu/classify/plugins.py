@@ -1,7 +1,4 @@
-"""Plugins: finds and loads them, orders them with pluggy, and quarantines those that fail too often.
-
-Files, dotted names and entry points are loaded each on its own, so that one cannot break another.
-"""
+"""Plugins: found, loaded each on its own, ordered with pluggy, and quarantined if they fail too often."""
 
 from __future__ import annotations
 
@@ -191,10 +188,7 @@ class Step:
 
 
 class BuiltInRules:
-    """The built-in rules as a plugin. It is asked last, but before other plugins with `trylast`.
-
-    Their tables are loaded for the first failure: most commands of the command line see none.
-    """
+    """The built-in rules as a plugin, asked last but for `trylast` ones. Their tables load at the first failure."""
 
     @cached_property
     def _classify(self) -> Callable[[BaseException | str, datetime | None], Verdict | None]:
@@ -345,10 +339,7 @@ class Plugins:
             )
 
     def offers(self, hook: str) -> list[tuple[str, str, Any]]:
-        """Return what plugins offer by name through such a hook as `adapters`, as (plugin, name, thing), in order.
-
-        A plugin that raises, or offers no mapping of names, is named in the log and passed over.
-        """
+        """Return what plugins offer through such a hook, as (plugin, name, thing), in order; log broken offers."""
         found: list[tuple[str, str, Any]] = []
         for step in self.steps(hook):
             try:

@@ -1,7 +1,4 @@
-"""Error texts that name their exception, such as "TimeoutError: …", and whole tracebacks.
-
-People read the frames of their own code first, those of libraries out of the way.
-"""
+"""Error texts that name their exception, such as "TimeoutError: …", and tracebacks, with own frames first."""
 
 from __future__ import annotations
 

@@ -67,10 +67,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Facts about a failure besides the error. Everything is optional.
-
-    `recalled`: the error was rebuilt from a stored letter, so it has its type and message, and no attributes.
-    """
+    """Optional facts about a failure. `recalled`: rebuilt from a stored letter, so the error has no attributes."""
 
     now: datetime | None = None
     task_id: str | None = None

@@ -290,10 +290,7 @@ def _repeats_unbounded(items: Any) -> bool:
 
 
 def _repeats_ambiguously(items: Any, inside: bool = False) -> bool:
-    """Return True if an unbounded repetition repeats a part that can match one text in several ways.
-
-    The time of such a pattern may double with each character. `inside`: `items` are in an unbounded repetition.
-    """
+    """Return whether a repetition is ambiguous: its time may double with each character. `inside`: of another one."""
     for code, argument in items:
         within = inside
         if code in _REPETITIONS:

@@ -111,10 +111,7 @@ class Connection:
     async def ask(
         self, method: str, path: str, *, params: Params | None = None, body: Any = None, etag: str | None = None
     ) -> Answer:
-        """Send one request; a `body` of bytes is JSON already.
-
-        Raises a MahavishnuError with the detail of the problem that the answer is.
-        """
+        """Send one request; a `body` of bytes is JSON already. Raises the MahavishnuError of a problem answered."""
         headers = {"User-Agent": f"mahavishnu/{__version__}"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -215,10 +212,7 @@ class Connection:
 async def open_connection(
     session: Session, dlq: LetterQueue | None = None, *, new: bool = False
 ) -> AsyncIterator[Connection]:
-    """The connection that the options ask for; or, to `dlq`, in this process. With `new` the store may be made.
-
-    Raises Unreachable where there is none.
-    """
+    """Return the connection that the options ask for, or one to `dlq`; `new` makes the store. Raises Unreachable."""
     if dlq is None and session.server:
         from mahavishnu.cli.http_transport import HttpTransport
 

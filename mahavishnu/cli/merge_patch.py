@@ -17,10 +17,7 @@ PatchFor: TypeAlias = Callable[[Mapping[str, str]], Any]
 
 
 def read_patch(given: str | None) -> str | None:
-    """The text of `--patch`: itself, from a file (`@NAME`), or from stdin (`-`). Raises InvalidInput.
-
-    It is read once, since it may be looked at again for each letter.
-    """
+    """Return the text of `--patch`, read once: itself, a file (`@NAME`), or stdin (`-`). Raises InvalidInput."""
     if given is None:
         return None
     try:

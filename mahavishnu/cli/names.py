@@ -30,10 +30,7 @@ async def resolve_group(api: Connection, given: str) -> Any:
 
 
 async def resolve_filter(api: Connection, chosen: Filters) -> dict[str, Any]:
-    """The filter as the API takes it, with whole ids of groups and runs.
-
-    Raises NotFound for groups and runs that are not there, InvalidInput for policies that no letter has.
-    """
+    """Return the filter with whole ids of groups and runs. Raises NotFound, and InvalidInput for unknown policies."""
     from mahavishnu.model.letter_parts import RetryPolicy
 
     params = chosen.api_filter()

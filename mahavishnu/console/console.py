@@ -147,10 +147,7 @@ class Console:
     async def read(
         self, request: Request, dlq: LetterQueue, read: Callable[[LetterQueue], Awaitable[R]], *more: Hashable
     ) -> Recent[R]:
-        """Return a read of this queue, a few seconds old at most; shared by all who see the same.
-
-        `more` is what the read depends on beside the queue.
-        """
+        """Return a read a few seconds old at most, shared by all who see the same; it depends on `more`, too."""
         return await self.share(request, dlq, read, partial(read, dlq), *more)
 
     async def share(
@@ -172,10 +169,7 @@ class Console:
     async def show(
         self, request: Request, template: str, view: Any, *, status: int = 200, recent: Recent[Any] | None = None
     ) -> Response:
-        """Return a page. `view` is what its template shows; the template finds the rest in `frame`.
-
-        A view that is made of nothing but what was `recent`ly read becomes a text once for all who see the same.
-        """
+        """Return the page of a `view`; one made only of what was `recent`ly read is rendered once for all."""
         said = self._take_said(request)
         actor: Actor = request.scope.get("actor") or NOBODY
         known = actor.role >= Role.VIEWER
@@ -276,10 +270,7 @@ def console_of(request: Request) -> Console:
 
 
 async def get_page_queue(request: Request, namespace: NamespaceName | None = None) -> LetterQueue:
-    """Return the queue of a page with forms. Raises InvalidInput for a namespace that is not in its address.
-
-    The forms would act on another one than the page shows.
-    """
+    """Return the queue of a page with forms. Raises InvalidInput if the address lacks the namespace they act on."""
     dlq = await get_own_queue(request)
     if namespace not in (None, dlq.namespace):
         raise InvalidInput(

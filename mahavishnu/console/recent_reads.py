@@ -118,10 +118,7 @@ class RecentReads:
         self._changed_at = self._pace.monotonic()
 
     def forget(self) -> None:
-        """Note a change made here: earlier answers, and reads in progress, are no answer to later callers.
-
-        So a user who has changed something sees it on the next page.
-        """
+        """Note a change made here, so that the next page shows it: reads that began before do not count."""
         self._kept.clear()
         self._reading.clear()  # they go on for those who wait already
 

@@ -251,10 +251,7 @@ class MahavishnuApp:
 
     @property
     def dlq(self) -> DeadLetterQueue:
-        """The dead-letter queue. Raises QueueDisabled where the settings say that there is none.
-
-        An app may be given another one, or None for none.
-        """
+        """The dead-letter queue, or another given to the app. Raises QueueDisabled where the settings have none."""
         if self._dlq is None and not self._dlq_was_set:
             raise QueueDisabled
         return cast(DeadLetterQueue, self._dlq)  # None only for who has said so
@@ -434,10 +431,7 @@ class MahavishnuApp:
         return await self._executions.run(RunOrder(task, adapter_name, repos, task_id, metadata, enqueue), each=True)
 
     async def run_again(self, task: Any, repos: list[str]) -> WorkflowResult:
-        """Run a letter's task with the adapter that the letter, or the task, names: the default retry callback.
-
-        Raises NoAdapterNamed if neither names one.
-        """
+        """Run a letter's task with the adapter that it names: the default callback. Raises NoAdapterNamed."""
         attempt = current_attempt.get()
         adapter_name = attempt.letter.adapter if attempt else adapter_named_by(Source(), Json.of(task))
         if adapter_name is None:

@@ -70,10 +70,7 @@ class ProcessBackend:
 
 
 def import_app(name: str, settings_file: Path | None) -> MahavishnuApp:
-    """The app that `module:attribute` means; one that has not said otherwise reads the settings of `--settings`.
-
-    Raises InvalidInput if there is none, or if it has settings of its own beside `--settings`.
-    """
+    """Return the app at `module:attribute`. Raises InvalidInput if absent, or with settings beside `--settings`."""
     from mahavishnu.settings.sources import SettingsFile
 
     with _settings_named(settings_file):

@@ -214,10 +214,7 @@ class DeadLetterQueue:
         return self
 
     async def shutdown(self) -> None:
-        """Stop the processor and close the store; the next use opens it again.
-
-        What is in memory only, because OpenSearch was away, is written to it before that if it can be.
-        """
+        """Stop the processor, store what is in memory only if possible, close the store; the next use reopens it."""
         await self.context.require("work")
         if "processing" in vars(self):
             await self.stop_retry_processor()
@@ -392,10 +389,7 @@ class DeadLetterQueue:
         await self.processing.stop()
 
     async def run_due(self, *, queue: str | Iterable[str] | None = None) -> int:
-        """Run everything that is due now, of this `queue` or these, and wait for it: one cycle. Returns how many ran.
-
-        Raises InvalidInput if no callback was ever given.
-        """
+        """Run everything due now, of this `queue` or these, in one cycle. Returns how many ran. Raises InvalidInput."""
         if self.context.principal is not None:
             await self.context.require("work")
         return await self.processing.run_due(queue)
@@ -413,10 +407,7 @@ class DeadLetterQueue:
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False
     ) -> None:
-        """Go on with other limits; they apply from the next cycle on.
-
-        With `keep_interval` an interval that `start_retry_processor` was given stays.
-        """
+        """Use other limits from the next cycle on; `keep_interval` keeps that of `start_retry_processor`."""
         self.processing.configure(limits=limits, breakers=breakers, keep_interval=keep_interval)
 
     # --- people decide

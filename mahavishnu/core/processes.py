@@ -93,10 +93,7 @@ def log_format_of(settings: MahavishnuSettings, option: LogFormat | None) -> Log
 
 
 def open_listener(settings: MahavishnuSettings, host: str | None, port: int | None) -> socket.socket:
-    """A socket that listens on the address of the arguments or settings.
-
-    Raises InvalidInput where that is not possible, or not safe.
-    """
+    """Return a socket that listens on the configured address. Raises InvalidInput if impossible or unsafe."""
     host = host or settings.server.host
     access_of(settings).check_address(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -175,10 +172,7 @@ def _server(api: FastAPI) -> uvicorn.Server:
 
 
 def collect_rarely() -> None:
-    """Collect garbage less often, and never again among the objects from before the first request.
-
-    While 50 clients read lists, it took a quarter of the time, in pauses of up to 90 ms.
-    """
+    """Collect garbage rarely, and ignore objects from before the first request: it took a quarter of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
@@ -369,10 +363,7 @@ MOST_IDLE = 256  # connections without a request; a process has files for 1,024 
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 of uvicorn, which waits for the end of a head, and for the rest of a refused body, for ever.
-
-    A connection with a request that is being answered, such as a live stream, is left alone.
-    """
+    """HTTP/1.1 of uvicorn with time limits for a head, and for a refused body, but none for an open answer."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)

@@ -145,10 +145,7 @@ class SyncLifecycle(SyncService["Lifecycle"]):
     """Lifecycle tasks, and steps of tracked sync workflows."""
 
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a part of a tracked sync workflow once, in this thread: see `Lifecycle.step`.
-
-        Raises InvalidInput for an async function, which nothing here would wait for.
-        """
+        """Run a step of a sync workflow in this thread: see `Lifecycle.step`. Raises InvalidInput for an async one."""
         from mahavishnu.tasks.run import current_run  # only tracked workflows need it
 
         if is_async(cast(Any, function)):
@@ -205,10 +202,7 @@ class SyncApp(SyncService["MahavishnuApp"]):
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function that is not decorated, in this thread; a failure is captured as if it were.
-
-        An async one is run in the loop thread. Raises what it raises, and InvalidInput for what cannot be captured.
-        """
+        """Call a function, an async one in the loop thread, and capture its failure. Raises it, or InvalidInput."""
         if not is_async(function):
             return self._app.calls.call_sync(function, args, kwargs)
         return self._run("call", lambda: self._app.calls.call(function, args, kwargs))

@@ -44,10 +44,7 @@ Change: TypeAlias = "Callable[[Any], Any | Awaitable[Any]]"
 
 
 def renew_task(task: TaskRecord, encryption: Encryption) -> TaskRecord:
-    """Return a task with its context and the results of its steps renewed; itself if nothing changes.
-
-    Values that it has encrypted are masked where its errors and its moves quote them.
-    """
+    """Return a task with renewed values, masked where errors and moves quote them; itself if nothing changes."""
     binding = binding_of(task)
     context, types = encryption.renew(task.context, task.context_types, binding)
     secrets = encryption.secrets_in(context, types, binding)

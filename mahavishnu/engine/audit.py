@@ -217,10 +217,7 @@ class AuditLog:
             raise PermissionDenied(action, why)
 
     def require_now(self, action: str) -> None:
-        """Raise PermissionDenied, as `require` does, for code that cannot wait: the log says so, and not the audit.
-
-        An application's own rule cannot be asked either; where there is one, nobody may.
-        """
+        """Raise PermissionDenied as `require`, without waiting: logged, not audited; an application's rule denies."""
         if (who := self._principal) is None:
             return
         why = who.why_not(action, None if self._namespace == ALL_NAMESPACES else self._namespace)
@@ -394,10 +391,7 @@ def log_at_home(log: AuditLog) -> AuditLog:
 
 
 async def forget_contents(entries: Collection[AuditEntry], subject: str) -> None:
-    """Remove the contents of a subject from its entries; actors and actions stay. Raises StoreError.
-
-    The entries of its deletion stay as they are.
-    """
+    """Remove a subject's contents from its entries, except those of its deletion; actors stay. Raises StoreError."""
 
     def strip(entry: AuditEntry) -> AuditEntry:
         reason = entry.reason and DELETED_VALUE

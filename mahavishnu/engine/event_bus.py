@@ -45,10 +45,7 @@ class EventBus:
         self._to_finish: list[Callable[[], Awaitable[object]]] = []
 
     def subscribe(self, listener: Listener, names: Collection[EventName] | None = None) -> Callable[[], None]:
-        """Call a part of the queue at once with each event from now on, or with those of these names.
-
-        Whoever publishes waits for it, so it has to be quick. Returns a function that ends it.
-        """
+        """Call a quick part of the queue with each event, or those of these names. Returns a function that ends it."""
         self._listeners.append((listener, names))
         return lambda: self._listeners.remove((listener, names))
 

@@ -86,10 +86,7 @@ class LetterFactory:
         return (*self.redact_keys, *self.encryption.fields)
 
     def write_payload(self, request: LetterRequest, binding: Binding = _NOWHERE) -> Payload:
-        """The request's task as the record with this binding keeps it; without one, to be compared only.
-
-        Raises InvalidPayload for what has no JSON form at all.
-        """
+        """Return the task as its record keeps it; without a binding, for comparison only. Raises InvalidPayload."""
         written = write_payload(request, self.redact_keys, self.value_kinds)
         if not self.encryption.fields:
             return written
@@ -188,10 +185,7 @@ class LetterFactory:
             return "(not shown: what it must not quote cannot be told)"
 
     def mask_error(self, text: str, task: TrackedWork, request: LetterRequest | None = None) -> str:
-        """The text of an error of a lifecycle task without values that a letter of it hides. Never raises.
-
-        `request` is what its run was given, if that is known; else its context says it.
-        """
+        """Mask in a task's error the values that a letter hides, by `request` or its context. Never raises."""
         if not self.secret_keys and (request is None or not request.redact):
             return text
         try:
@@ -213,10 +207,7 @@ class LetterFactory:
         return self.encryption.mark(value, self.secret_keys)
 
     def with_usable_id(self, request: LetterRequest, namespace: str) -> LetterRequest:
-        """The request with another task id, if its own cannot be the name of a letter, and its own in the metadata.
-
-        A text that is given again gives the same id again.
-        """
+        """Return the request with a usable task id, equal for equal ids; an unusable one is in the metadata."""
         where = (namespace if request.namespace is None else request.namespace, request.queue)
         if _is_name(request.task_id, *where) or (_is_name(request.task_id) and not _is_name("any", *where)):
             return request
@@ -264,10 +255,7 @@ class LetterFactory:
             raise InvalidPayload("task", f"has {size}")
 
     def json_of(self, value: Any, name: str, *, is_decrypted: bool = True) -> Json:
-        """The value as JSON, masked by `redact_keys`; where nothing decrypts it, also what is to be encrypted.
-
-        Raises InvalidPayload for what has none, and if it is larger than any payload may be.
-        """
+        """Return masked JSON, also of what is to be encrypted if nothing decrypts it. Raises InvalidPayload."""
         patterns = self.redact_keys if is_decrypted else self.secret_keys
         made = Json.of(redact(value, patterns) if patterns else value, name)
         if len(made.text) > self.max_task_bytes:

@@ -83,10 +83,7 @@ class LetterQueue(Protocol):
 
 
 class Service(Generic[S]):
-    """A service of the queue, named by the attribute; a room registers its class under that name.
-
-    The class is imported at first use. It is made by its `for_queue(queue)`, if it has one, or else from the context.
-    """
+    """A service of the queue, imported at first use, and made by its `for_queue(queue)`, or from the context."""
 
     def __init__(self, registered: Callable[[], Mapping[str, str]]) -> None:
         """`registered` returns the `module:Class` of each name."""

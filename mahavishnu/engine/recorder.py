@@ -120,10 +120,7 @@ class LetterRecorder:
         return stored
 
     async def record_new(self, fresh: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """Create letters of one namespace by one write; None for each that needs `record` instead.
-
-        Raises what the store raises if it could store none.
-        """
+        """Create letters of one namespace by one write; None for each that needs `record`. Raises if none is stored."""
         capacity = self.capacities.of(fresh[0].namespace)
         places = await capacity.reserve_many(len(fresh))
         created: Sequence[Result[DeadLetter]] = ()
@@ -191,10 +188,7 @@ class LetterRecorder:
         return await self._merge_into_open(place, failure) if there is not None and there.is_open else None
 
     async def _merge_into_open(self, fresh: DeadLetter, failure: Failure) -> CaptureResult | None:
-        """Write one more occurrence to the open letter of this key; None if there is none, or it is other work.
-
-        This process does it one after the other: of many that read the same letter at once only one could write it.
-        """
+        """Add an occurrence to the open letter, one after the other; None if there is none, or it is other work."""
 
         def merge(current: DeadLetter | None) -> DeadLetter | None:
             if current is None or not current.is_open or current.knows(fresh.entry_id) or self._is_hidden(current):

@@ -65,10 +65,7 @@ class StoreSession:
 
     @property
     def used_elsewhere(self) -> bool:
-        """Whether another event loop, which is running, uses the store, or the process that this one is a fork of.
-
-        Also while this one is giving it up.
-        """
+        """Return whether another running event loop, or the parent process, uses the store, or is giving it up."""
         loop = asyncio.get_running_loop()
         if self._leaving is not None and self._leaving.get_loop() is loop:
             return True
@@ -171,10 +168,7 @@ class StoreSession:
         return True
 
     async def close(self) -> None:
-        """Close the store; the next use opens it again.
-
-        What is in memory only, because the store was away, is written to the store before that if it can be.
-        """
+        """Store what is in memory only, if that is possible, and close the store; the next use opens it again."""
         if self._open_in is None and self._waiting.has_outside:
             with contextlib.suppress(StoreError):  # the letters are counted in the log below
                 await self.open()

@@ -102,10 +102,7 @@ class SyncLoop:
             raise
 
     def begin(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run this in the loop's thread, from whatever thread. Nobody waits for it but the end, for a while.
-
-        Raises StoreUnavailable at the interpreter's end, or where there can be no such thread.
-        """
+        """Run this in the loop's thread, from any thread, without waiting. Raises StoreUnavailable if it cannot."""
 
         async def run() -> None:
             try:
@@ -146,10 +143,7 @@ class SyncLoop:
             job.ended.wait(max(0.0, until - time.monotonic()))
 
     def prepare_fork(self) -> None:
-        """Close what is open here, so that both processes can open it: no store survives a fork. Nothing begins then.
-
-        `go_on` ends that, in the process that was forked.
-        """
+        """Close what is open, so that both processes can open it, and begin nothing until `go_on` in the child."""
         if self._loop is None or self._thread is threading.current_thread():
             return
         self._is_held = self._starting.acquire(timeout=_FORK_SECONDS)

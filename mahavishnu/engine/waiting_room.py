@@ -40,10 +40,7 @@ _OLDEST_FIRST = Query(sort=(Sort("created_at"),))
 
 
 class WaitingFiles:
-    """A folder with a file for each letter that no store can take now, named by its entry id.
-
-    It is the last resort that survives the process. There is none without a `folder`.
-    """
+    """A folder with a file per letter that no store can take now: the last resort. None without a `folder`."""
 
     def __init__(self, folder: Path | None, kind: Kind[FormerLetter]) -> None:
         self.folder, self._kind = folder, kind
@@ -109,10 +106,7 @@ class WaitingFiles:
 
     @contextmanager
     def take(self, name: str) -> Iterator[FormerLetter | None]:
-        """Read a letter, which no other process does until the block ends; None if another one moves it or has done so.
-
-        A file that cannot be read is put aside under another name.
-        """
+        """Read a letter alone until the block ends; None if another process moves it. Put unreadable files aside."""
         path = self._path(name)
         try:
             file = path.open(encoding="utf-8")
@@ -238,10 +232,7 @@ class WaitingRoom:
         return page.items
 
     async def let_in_closed(self, waiting: FormerLetter, closed: DeadLetter) -> DeadLetter | None:
-        """Let in a letter that was closed while it waited: that needs no room. None if it was let in before.
-
-        Raises LetterBusy while it has to wait, and StoreError.
-        """
+        """Let in a letter that was closed while it waited; None if it is in. Raises LetterBusy and StoreError."""
         admission = await self.recorder.take_in(closed)
         await self.home.remove([waiting])
         return admission.stored
@@ -298,10 +289,7 @@ class WaitingRoom:
             self.in_memory.remove(letter)
 
     async def admit(self, most_bytes: int) -> list[DeadLetter]:
-        """Let in letters as far as there is room, the oldest first; a payload over `most_bytes` goes on waiting.
-
-        While the store that all processes share is away they all do.
-        """
+        """Let in letters while there is room and a shared store, oldest first; payloads over `most_bytes` wait."""
         await self.write_down()
         admitted: list[DeadLetter] = []
         after: Cursor | None = None

@@ -66,10 +66,7 @@ class EventLog:
     # --- storing
 
     async def append(self, event: DomainEvent) -> DomainEvent:
-        """Store an event, together with others of the same moment, and return it with its number.
-
-        Raises StoreError.
-        """
+        """Store an event, together with others of the same moment, and return it with its number. Raises StoreError."""
         require_namespace(self._context.namespace)
         return await self._context.session.run_in_home_loop(lambda: self._append(event))
 
@@ -206,10 +203,7 @@ class EventLog:
         return [each for each in found if not each.consumer.startswith("*")]
 
     async def acknowledge(self, consumer: str, number: int) -> EventPosition:
-        """Note that a consumer has dealt with all events up to this number; it never goes back.
-
-        Raises InvalidInput for a number that no event has had yet: those to come would be passed by.
-        """
+        """Raise a consumer's position to this number; it never falls. Raises InvalidInput for a future number."""
         require_consumer(consumer)
         require_namespace(self._context.namespace)
         if type(number) is not int or number < 0:

@@ -165,10 +165,7 @@ class Outbox:
         self.missed_since: datetime | None = None  # the earliest event that this process could not store
 
     async def publish_missed(self) -> int:
-        """Store the missing events of changes since the last look. Returns how many.
-
-        Raises StoreError; then all of it is looked at again the next time.
-        """
+        """Store missing events of changes since the last look; return how many. After a StoreError, look again."""
         now = self._context.clock.now()
         until = now - timedelta(seconds=SETTLE_SECONDS)
         position = await self._log.position(OUTBOX)
@@ -225,10 +222,7 @@ class Outbox:
 
 
 async def note_arrivals(context: QueueContext, kind: Kind[Any], records: Sequence[Any]) -> None:
-    """Have the outbox look back as far as the events of these records, which come home from a local store.
-
-    Raises StoreError.
-    """
+    """Have the outbox look back to the events of these records, drained from a local store. Raises StoreError."""
     if kind not in (LETTERS, TASKS):
         return
     now, earliest = context.clock.now(), dict[str, datetime]()

@@ -143,10 +143,7 @@ class LiveEvents:
         self._texts: dict[tuple[Scope | None, bool], str] = {}
 
     def text(self, scope: Scope | None, brief: bool = False) -> str:
-        """Return the text for a listener with this scope: made once for all who see the same.
-
-        `brief` is one event of each name, the latest, without its record.
-        """
+        """Return this scope's text, made once for all; `brief`: the latest event of each name, without its record."""
         if (scope, brief) not in self._texts:
             seen = [event for event in self.events if scope is None or _is_in(scope, event)]
             if brief:
@@ -190,10 +187,7 @@ class LiveFeed:
         return self._others.setdefault(dlq.namespace, LiveFeed(dlq, self._pace, self._on_change))
 
     async def listen(self, since: datetime | None = None) -> AsyncGenerator[LiveEvents]:
-        """Yield all events from now on, or from shortly before `since`; empty ones now and then as a sign of life.
-
-        It ends when the feed is closed.
-        """
+        """Yield events from now on, or from just before `since`, and empty ones between, until the feed is closed."""
         queue: asyncio.Queue[LiveEvents] = asyncio.Queue(_MAX_QUEUED)
         self._listeners.add(queue)  # before the missed events are read: what is published meanwhile comes after them
         try:

@@ -104,10 +104,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The result of publishing: whether subscribers here were `told`, whether it is `stored`, and else why not.
-
-    Without an `event` its condition was not met.
-    """
+    """Result of publishing: `told` here, `stored` or why not; without an `event` its condition was not met."""
 
     event: DomainEvent | None
     told: bool = False

@@ -262,10 +262,7 @@ class DomainEvents:
         return EventDelivery(self._context, self.log)
 
     async def publish_missed(self) -> int:
-        """Store missing events of letters, tasks and steps; a worker does it. Returns how many.
-
-        Workers do it if the settings say so (`events.durable_outbox`).
-        """
+        """Store missing events and return how many; workers do so if the settings say (`events.durable_outbox`)."""
         await self._context.require("work")
         return await self.outbox.publish_missed()
 

@@ -199,10 +199,7 @@ def is_growing(last_hour: int, last_day: int, *, count: int) -> bool:
 
 
 def reconcile_groups(theirs: Group, ours: Group) -> Group:
-    """Combine two records of one group, written in two stores that could not see each other.
-
-    The later record wins in what it sets; no note or link is lost. Repeating it changes nothing.
-    """
+    """Combine two stores' records of one group: the later one wins, and all notes and links stay. Repeatable."""
     notes = sorted({*theirs.notes, *ours.notes}, key=lambda note: (note.at, note.by, note.text))
     both = replace(
         theirs, notes=tuple(notes)[-MOST_NOTES:], links=tuple(dict.fromkeys((*theirs.links, *ours.links)))[:MOST_LINKS]

@@ -66,10 +66,7 @@ _REFRESH_SECONDS = 60.0
 
 
 class Groups:
-    """The groups of a queue: letters with the same fingerprint, seen as one thing.
-
-    Records of groups are stored; their letters are counted on request. All methods raise StoreError.
-    """
+    """The groups of a queue: stored records, and their letters counted on request. All methods raise StoreError."""
 
     def __init__(self, context: QueueContext) -> None:
         self._context, self._letters, self._clock = context, context.letters, context.clock
@@ -259,10 +256,7 @@ class Groups:
         return done
 
     async def refresh(self) -> int:
-        """Store what follows from the letters: regressions, and groups without open letters. Return how many changed.
-
-        A running processor does so every minute.
-        """
+        """Store regressions and groups without open letters, as processors do each minute; return how many changed."""
         await self._context.require("work")
         await self._context.open()
         records, missing = await self._records.find_all()

@@ -141,10 +141,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Access:
-    """Known tokens, and other ways to be known.
-
-    Without any of them everyone who reaches the server is an admin: it then listens on loopback only.
-    """
+    """Known tokens and other ways to be known; without any, all callers are admins, and only loopback is served."""
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
     proxies: Proxies | None = None  #: that say who the client and the user are
@@ -222,10 +219,7 @@ class Access:
 
 
 def is_foreign_request(headers: Mapping[str, str], client: tuple[str, int] | None) -> bool:
-    """Return True if another machine sent the request, or a browser for a page of another site.
-
-    Without tokens this is the only thing that keeps them out.
-    """
+    """Return whether another machine, or a page of another site, sent it: without tokens the only protection."""
     if (client is not None and not is_loopback(client[0])) or "forwarded" in headers:
         return True
     if not all(is_loopback(each.strip()) for each in headers.get("x-forwarded-for", "127.0.0.1").split(",")):

@@ -236,10 +236,7 @@ class ApiMiddleware:
         return None
 
     def _believe_proxy(self, scope: Scope, headers: Headers) -> tuple[str, Sequence[str]] | None:
-        """Put the client and its scheme into the scope, and return the user that a proxy names, with their groups.
-
-        Raises AmbiguousUser.
-        """
+        """Put the client and its scheme into the scope; return a proxy's user and groups. Raises AmbiguousUser."""
         proxies, client = self._access.proxies, scope.get("client")
         peer = client[0] if client else ""
         believed, by = proxies is not None and proxies.include(peer), headers.get("x-forwarded-proto")
@@ -302,10 +299,7 @@ class ApiMiddleware:
         *,
         may_be_corrected: bool = False,
     ) -> None:
-        """Let the request through once; answer it again from what was stored.
-
-        A form that was refused `may_be_corrected`, and sent again with the same key.
-        """
+        """Let a request through once, then repeat its answer; a refused form `may_be_corrected` under its key."""
         asked = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], body]
         request = hashlib.sha256(b"\0".join(asked)).hexdigest()
         if len(key) > 200:

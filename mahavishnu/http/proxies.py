@@ -115,10 +115,7 @@ class Proxies:
         return peer
 
     def user_of(self, peer: str, headers: Headers) -> tuple[str, tuple[str, ...]] | None:
-        """The user that a proxy names, and their groups; None if the peer is no proxy that may, or names none.
-
-        Raises AmbiguousUser where the header is there more than once, or is no text.
-        """
+        """Return the user and groups that a trusted proxy names, or None. Raises AmbiguousUser for a bad header."""
         if self.roles.is_empty or not self.include(peer):
             return None
         name = _single(headers, self.user_header, MOST_NAME_CHARACTERS)

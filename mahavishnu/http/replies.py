@@ -78,10 +78,7 @@ class Replies:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to the first request with an idempotency key: a repeated request gets the same, and has no effect.
-
-    Without a `status` the request has begun, and no more is known.
-    """
+    """The answer to repeat for an idempotency key; without a `status` the first request has only begun."""
 
     key: str
     asked: str  #: a digest of the request

@@ -292,10 +292,7 @@ def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
 def letters_json(
     letters: Sequence[DeadLetter], *, whole: bool = False, waiting_for: Sequence[str | None] | None = None
 ) -> bytes:
-    """Return many letters as one line of JSON without white space, by the quickest encoder: lists are read most.
-
-    `waiting_for` says of each letter what it waits for, if anything.
-    """
+    """Return letters as compact JSON, by the quickest encoder; `waiting_for` says what each of them waits for."""
     shown = [
         {
             **_letter_fields(letter, whole),

@@ -1,7 +1,4 @@
-"""What letters have in common that others do not have, and what one letter lacks that letters that succeeded have.
-
-Pure: of samples of letters as sets of facts, a ranked list. Nothing here reads a store.
-"""
+"""Ranks what letters have in common, and what one lacks that succeeded ones have, from sets of facts. Pure."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ Kind = Literal["value", "present", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of one letter that may be shown: values by name, as JSON text, and the names alone.
-
-    `is_whole` is false if its task is too large, or has too many values.
-    """
+    """Facts of one letter that may be shown, as JSON text by name; `is_whole` is false if its task has too many."""
 
     values: frozenset[tuple[str, str]]
     names: frozenset[str]
@@ -240,10 +234,7 @@ def _most_common(values: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _scalars(value: Any, path: str, is_hidden: Callable[[str], bool]) -> Iterator[tuple[str, str | None]]:
-    """Yield every (dotted path, JSON text) inside; lists add nothing to the path, hidden keys and null are left out.
-
-    Masked and encrypted values have no text.
-    """
+    """Yield (dotted path, JSON text) of scalars, in lists too, but not of null, hidden, masked or encrypted ones."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not is_hidden(key):

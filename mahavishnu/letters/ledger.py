@@ -120,19 +120,13 @@ class Ledger:
         return not is_home_away(self._context.store)
 
     async def fold(self) -> int:
-        """Add up the tombstones of letters deleted longer ago than the limit, and remove them. Return how many.
-
-        Do nothing while the shared store is away.
-        """
+        """Fold old tombstones into sums, remove them, and return how many; none without the shared store."""
         limit = timedelta(days=self._context.limits.tombstone_days)
         # Tombstones that are kept locally go home first.
         return await self._folding(self._context.namespace, limit).fold_all() if await self._is_home() else 0
 
     async def fold_closed(self, at_least: int = _LISTED) -> int:
-        """Add up the numbers of letters that were closed a while ago, a part at a time. Return how many.
-
-        Do nothing while the shared store is away.
-        """
+        """Fold the numbers of letters closed a while ago, by parts; return how many: none without the shared store."""
         folding = self._folding(self._context.namespace, _CLOSED_FOR)
         return await folding.fold_closed(at_least) if await self._is_home() else 0
 
@@ -361,10 +355,7 @@ def _numbers(letters: int, tallies: Tallies) -> dict[str, int]:
 
 
 async def add_up_closed(context: QueueContext) -> None:
-    """Add up letters that were closed a while ago, one go after the other while there are many.
-
-    Half of the time is left to others.
-    """
+    """Add up letters that were closed a while ago, step by step, with half of the time left to others."""
     clock, began = context.clock, context.clock.monotonic()
     while await Ledger(context).fold_closed() >= MANY_CLOSED:
         await clock.sleep(clock.monotonic() - began)

@@ -196,10 +196,7 @@ class ReasonLines(list[dict[str, Any]]):
 
 
 async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -> tuple[Tally, Mapping[str, int]]:
-    """Return the open letters by `GROUPS`, with the `SUMS` over all letters that have numbers, and those of the ledger.
-
-    Numbers move from letters to the ledger. If some did meanwhile, read them again.
-    """
+    """Return open letters by `GROUPS` and all `SUMS`, read again if numbers moved to the ledger meanwhile."""
     summed = await ledger.sums()
     for _ in range(_TRIES):
         still_open, *counted = await asyncio.gather(

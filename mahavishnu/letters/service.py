@@ -43,10 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EditPreview:
-    """The result of an edit before it is made: the editable fields before and after, and their differences.
-
-    `refused` says why it cannot be made now; `after` is None then.
-    """
+    """Editable fields before and after an edit, and their differences; or, without `after`, why it is `refused`."""
 
     before: dict[str, Any]
     after: dict[str, Any] | None
@@ -225,17 +222,11 @@ class LetterOperations:
     async def revisions(
         self, task_id: str, *, entry_id: str | None = None, namespace: str | None = None, queue: str = DEFAULT_QUEUE
     ) -> list[Revision]:
-        """Return the states before the letter's edits (of a former generation by its `entry_id`), oldest first.
-
-        The audit says who made them, and why. Raise NoSuchLetter, and StoreError rather than omit some.
-        """
+        """Return the states before each edit, or of a former letter, oldest first. Raise NoSuchLetter, StoreError."""
         return await reads.read_revisions(self._context, task_id, entry_id, namespace, queue)
 
     async def reveal(self, task_id: str, **act: Unpack[Act]) -> dict[str, Any]:
-        """Return the task and the metadata of the letter with encrypted values in clear. The audit names the reader.
-
-        Raise CannotRestore, naming the value and its key, where that key is not known here.
-        """
+        """Return the task and metadata in clear; the audit names the reader. Raise CannotRestore for an unknown key."""
         where, queue = act.get("namespace"), act.get("queue", DEFAULT_QUEUE)
         by, notes, key = act.get("by", DEFAULT_ACTOR), act.get("notes"), self._context.key(task_id, where, queue)
         return await reveal_letter(self._context, key, by=by, notes=notes, where=where)
@@ -300,10 +291,7 @@ class LetterOperations:
         notes: str | None = None,
         **filters: Any,
     ) -> BulkResult:
-        """Ask the classifier again about open letters, after plugins or rules have changed. Dry by default.
-
-        `done` are those whose category, policy or budget changes.
-        """
+        """Classify open letters again, dry by default; `done` are those whose category, policy or budget changes."""
         from mahavishnu.classify.assess import Assessor
 
         await self._context.open()
@@ -408,10 +396,7 @@ class LetterOperations:
 
 
 def changes_back_to(letter: DeadLetter, revisions: Sequence[Revision], number: int | None) -> dict[str, Any]:
-    """Return the edit that makes the letter what it was as this revision, by default the last one.
-
-    Raise InvalidInput where there is no such revision, or nothing differs from it.
-    """
+    """Return the edit back to this, or the last, revision. Raise InvalidInput if there is none, or no difference."""
     if not revisions:
         raise InvalidInput(f"letter {letter.key!r} was never edited: there is nothing to go back to")
     known = {each.number: each for each in revisions}

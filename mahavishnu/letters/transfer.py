@@ -257,10 +257,7 @@ class Transfer:
         return parsed.entry_id, _mark_names(ours if ours is parsed else require_sound(ours), by)
 
     def _require_revealable(self, letter: DeadLetter) -> DeadLetter:
-        """Return a letter that is brought into another namespace, where others see its values.
-
-        Raise PermissionDenied if it has encrypted ones, and who imports may not reveal them in its own namespace.
-        """
+        """Return a letter for another namespace. Raise PermissionDenied if the importer may not reveal its values."""
         who, text = self._context.principal, letter.payload.text + letter.labels.text
         why = who.why_not("reveal", letter.namespace) if who is not None and CIPHERTEXT in text else None
         if why is not None:
@@ -287,10 +284,7 @@ class Transfer:
 
 
 def _move_to(letter: DeadLetter, namespace: str) -> DeadLetter:
-    """Return the letter in another namespace, with ids of its own: its original may be in this store.
-
-    The ids are the same each time, so that importing it twice changes nothing.
-    """
+    """Return the letter in another namespace, under new ids that are the same at each import."""
     return evolve(
         letter,
         namespace=namespace,

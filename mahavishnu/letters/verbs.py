@@ -247,10 +247,7 @@ def _object(value: Any, name: str) -> Json:
 
 
 def edit_letter(context: QueueContext, letter: DeadLetter, edit: Edit, now: datetime) -> DeadLetter:
-    """Return the letter as the edit makes it. Raise IllegalMove and InvalidInput, as `apply_edit` does.
-
-    Unchanged encrypted values stay as they are; a value whose key is unknown can be replaced.
-    """
+    """Return the edited letter; unchanged encrypted values stay. Raise IllegalMove, InvalidInput as `apply_edit`."""
     factory, encryption = context.letter_factory, context.letter_factory.encryption
     if "payload" in edit.fields:
         task = _with_plain_task(edit.fields["payload"], letter, encryption.readable_letter(letter))

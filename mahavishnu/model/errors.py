@@ -329,10 +329,7 @@ class StoreError(MahavishnuError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot answer now: away, overloaded or full.
-
-    `maybe_written` tells that the request had left and its answer was lost, so that the write may have landed.
-    """
+    """The store cannot answer now: away, overloaded or full. `maybe_written`: only the answer may be lost."""
 
     def __init__(self, message: str, *, maybe_written: bool = False) -> None:
         super().__init__(message)

@@ -56,10 +56,7 @@ def _random_bits(count: int) -> int:
 
 
 def clock_mark() -> str:
-    """Eight hexadecimal digits, the same in all processes that read this machine's clock, until it is started again.
-
-    Where the system does not tell one start from another, they are those of this process and what it forks.
-    """
+    """Return eight digits common to all processes on this machine's clock until it restarts, or to this one's forks."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):

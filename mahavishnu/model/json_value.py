@@ -283,10 +283,7 @@ def is_large(value: Any, parts: int = 2000) -> bool:
 
 
 def nesting_depth(text: str) -> int:
-    """Return how deeply the JSON `text` is nested: exact above 20, else an upper bound of at most 20.
-
-    Counting brackets is enough for nearly every text.
-    """
+    """Return how deeply the JSON `text` nests: exact above 20, else at most 20, mostly by counting brackets."""
     bound = text.count("[") + text.count("{")
     if bound <= 20:
         return bound
@@ -453,10 +450,7 @@ def has_path(value: Any, path: Sequence[str]) -> bool:
 
 
 def refuse_unknown_paths(unknown: Sequence[Path], tasks: Iterable[Any], which: str) -> None:
-    """Raise InvalidInput if there are places that no task has, naming those of these tasks that may have been meant.
-
-    `which` says who does not have them, such as "letter 'wf_1' has no".
-    """
+    """Raise InvalidInput for places that no task has, naming near ones; `which` names them: "letter 'wf_1' has no"."""
     if not unknown:
         return
     known = list(dict.fromkeys(path for task in tasks for path in islice(_paths(task), _COMPARED)))

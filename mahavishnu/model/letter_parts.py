@@ -282,10 +282,7 @@ def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
 
 
 def fast_constructor(kind: type[T]) -> type[T]:
-    """Return a function that constructs a `kind` from keywords, four times as fast as `kind` does.
-
-    It neither calls `__post_init__` nor default factories.
-    """
+    """Return a constructor from keywords, four times as fast, without `__post_init__` and default factories."""
     known = fields(cast("Any", kind))
     given = [each.name if each.default is MISSING else f"{each.name}=_{each.name}" for each in known]
     defaults = {f"_{each.name}": each.default for each in known}

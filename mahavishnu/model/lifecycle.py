@@ -365,10 +365,7 @@ def release(
 def succeed(
     letter: DeadLetter, *, token: str, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
-    """The run succeeded: the letter is completed, and kept until retention removes it.
-
-    If the task failed again meanwhile, the move closes this case and opens one for what failed.
-    """
+    """Complete the letter, kept until retention removes it; if the task failed again meanwhile, open a new case."""
     lease = _require_lease(letter, Move.SUCCEED, token)
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
     again, repos = has_failed_again(letter), letter.more_repos
@@ -645,10 +642,7 @@ _ENDINGS = {
 
 
 def describe_ending(letter: DeadLetter) -> str:
-    """Describe the end of a closed letter's case in words that follow "it is".
-
-    The words are equal for all that ended so: counts are by them.
-    """
+    """Describe the end of a closed letter's case, to follow "it is"; counts rely on equal words for equal ends."""
     return f"{letter.status}, {_ENDINGS[letter.resolution.status]}"
 
 

@@ -176,10 +176,7 @@ class Principal:
         return min(self.scope.namespaces or (), default=DEFAULT_NAMESPACE)
 
     def why_not(self, act: str, namespace: str | None = None, makes: Any = None) -> str | None:
-        """Return why they may not do an act, as the audit calls it, in a namespace; None if they may.
-
-        The record that the act `makes`, such as a letter, has to be inside of the scope, too.
-        """
+        """Return why they may not do an act, or make what it `makes`, in a namespace; None if they may."""
         needed = {ACT_PERMISSIONS[act]} if act in ACT_PERMISSIONS else ROLE_PERMISSIONS["admin"]
         if missing := (needed | {Permission.VIEW}) - self.permissions:
             has = ", ".join(sorted(self.permissions)) or "none"

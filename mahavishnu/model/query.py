@@ -37,10 +37,7 @@ _BOUNDS = ("at_least", "below", "at_most")
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """The field has one of these values; for a field with many values, one of them is one of these.
-
-    `rare`: so few records have them that to look for them first is worth it; a store may believe it.
-    """
+    """The field, or one of its values, is one of these; `rare` tells a store that few records have them."""
 
     field: str
     values: tuple[Scalar, ...]
@@ -158,10 +155,7 @@ SOONEST_FIRST = (Sort("priority", descending=True), Sort("due_at"))
 
 
 def claim_order(lookup: int) -> tuple[Sort, ...]:
-    """Return the order of the n-th look for due letters: the most urgent first; every fourth time the longest due.
-
-    So a letter of low priority is reached, however many urgent ones there are.
-    """
+    """Return the order of the n-th look: most urgent first, each fourth time longest due, to reach all of them."""
     return SOONEST_FIRST if lookup % 4 else (Sort("due_at"),)
 
 

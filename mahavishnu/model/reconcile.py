@@ -80,10 +80,7 @@ def visible_letter(theirs: DeadLetter, ours: DeadLetter, certain: bool) -> DeadL
 
 
 def _is_later_than_deletion(tombstone: DeadLetter, ours: DeadLetter) -> bool:
-    """Return True if `ours`, which the tombstone knows, has changed since the state that was deleted.
-
-    One that has never changed has not, whatever the clocks say: the tombstone knows its only state.
-    """
+    """Return whether `ours`, known to the tombstone, changed since its deletion; one that never changed did not."""
     return not ours.is_deleted and ours.updated_at > max(tombstone.updated_at, ours.created_at)
 
 
@@ -96,10 +93,7 @@ def _without_counted(theirs: DeadLetter, tombstone: DeadLetter) -> DeadLetter:
 
 
 def _absorb(theirs: DeadLetter, ours: DeadLetter, generations: int) -> DeadLetter:
-    """`theirs` with the tallies of `ours`, and its entry id among the absorbed ones.
-
-    A tombstone keeps its date: a later one could drop a state of its own letter that nobody has deleted.
-    """
+    """Return `theirs`, with its date, and with the tallies and the entry id of `ours` absorbed."""
     updated_at = add_time(max(theirs.updated_at, ours.updated_at), timedelta(milliseconds=1))
     return evolve(
         theirs,

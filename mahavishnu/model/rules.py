@@ -1,7 +1,4 @@
-"""Rule sets: each field of one declares its default, its range and its description once.
-
-The settings are built from rule sets, so that the names of the fields are the keys (`core.config.sections`).
-"""
+"""Rule sets: each field declares its default, range and description once, for the settings of the same name."""
 
 from __future__ import annotations
 

@@ -265,10 +265,7 @@ _NOTHING_LEFT = DeadLetter(
 
 
 def count_alone(letter: DeadLetter) -> DeadLetter:
-    """A letter from another store whose numbers are in a sum there: here it counts as one letter, closed once if it is.
-
-    Any other letter stays as it is.
-    """
+    """Return a letter as one of its own here if a sum of another store counts it; any other as it is."""
     if letter.counted is None:
         return letter
     tallies = Tallies() if letter.is_open else Tallies().plus(_TALLY_OF[letter.resolution.status])

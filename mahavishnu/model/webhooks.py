@@ -25,10 +25,7 @@ _HIDDEN = _Hidden()
 
 @contextmanager
 def hide_addresses() -> Iterator[None]:
-    """Hide the addresses of requests inside: often they have a token in them.
-
-    httpx would write each whole address into the log of the application.
-    """
+    """Hide the addresses of requests, often with a token, which httpx would write into the application's log."""
     log = logging.getLogger("httpx")
     if _HIDDEN not in log.filters:
         log.addFilter(_HIDDEN)

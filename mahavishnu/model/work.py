@@ -64,10 +64,7 @@ def with_types_of(letter: DeadLetter, fresh: DeadLetter) -> DeadLetter:
 
 
 def same_letters(one: DeadLetter, other: DeadLetter) -> bool:
-    """Return True if two letters of one task, in two stores, are the same work, so that one of them has to run.
-
-    If people changed the payloads of both to different ones, they are not: neither change may be dropped.
-    """
+    """Return whether two letters of one task are the same work: not if people changed both payloads differently."""
     return same_work(one, other.payload, other.payload_types, other.typed) or same_work(
         other, one.payload, one.payload_types, one.typed
     )
@@ -196,10 +193,7 @@ def all_repos(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_more_work(letter: DeadLetter, repos: tuple[str, ...], depends_on: tuple[str, ...]) -> DeadLetter:
-    """The open letter, to be done for `repos` too, after the tasks in `depends_on` too.
-
-    While it is being run this is for the next run: that there has to be one is noted on the lease.
-    """
+    """Return the open letter, to be done for `repos` and after `depends_on` too; while it runs, in a next run."""
     if depends_on:
         letter = evolve(letter, depends_on=tuple(dict.fromkeys((*letter.depends_on, *depends_on))))
     if letter.status is not DeadLetterStatus.RETRYING or letter.lease is None:
@@ -236,10 +230,7 @@ def outcome_mark(run_id: str, outcome: ItemOutcome | None = None) -> str:
 
 
 def outcomes_after(marks: tuple[str, ...], outcome: ItemOutcome) -> tuple[str, ...]:
-    """The marks after a retry of the letter, or its case, has ended with this outcome.
-
-    The first outcome counts. Only `failed_again` may become `succeeded` later, by a retry that the letter had left.
-    """
+    """Return the marks after this outcome. The first counts; only `failed_again` may become `succeeded` later."""
     if not marks:
         return marks
     takes = (_OPEN, ItemOutcome.FAILED_AGAIN) if outcome is ItemOutcome.SUCCEEDED else (_OPEN,)

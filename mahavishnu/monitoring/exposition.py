@@ -1,7 +1,4 @@
-"""Numbers as Prometheus reads them, and log lines as JSON, one object each, with stable event names.
-
-Numbers need prometheus_client, which the extras `server` and `telemetry` bring.
-"""
+"""Numbers as Prometheus reads them (extra `server` or `telemetry`), and log lines as JSON, one object each."""
 
 from __future__ import annotations
 
@@ -124,10 +121,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logging(form: LogFormat = "text", *, verbose: bool = False) -> None:
-    """Have the package log to stderr from now on. For programs: a library leaves that to its application.
-
-    JSON includes what happens to each letter, which text includes only if it is `verbose`.
-    """
+    """Log the package to stderr, for programs; JSON has what happens to each letter, text only if `verbose`."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
     logger = logging.getLogger(ROOT)

@@ -39,10 +39,7 @@ MOST_COUNTED = 20  # queues whose items are counted
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """A named queue: how many items are open and dead, and since when the oldest of them waits.
-
-    All items of a queue `for_dead` died in another one.
-    """
+    """A named queue: its open and dead items, and its oldest wait; items of a queue `for_dead` died elsewhere."""
 
     name: str
     open: int

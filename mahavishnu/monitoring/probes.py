@@ -45,10 +45,7 @@ Route = Callable[[], Awaitable[Answer]]
 
 @dataclass(slots=True)
 class ProbeServer:
-    """Answers each path by its route. A route that raises is answered with 500 and logged.
-
-    On a loopback address it answers only requests for this machine, so that no page in a browser can ask.
-    """
+    """Answers each path by its route, or 500 if that raises; on loopback only to requests for this machine."""
 
     routes: Mapping[str, Route]
     host: str = "127.0.0.1"

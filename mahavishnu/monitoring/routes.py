@@ -190,10 +190,7 @@ def _health_json(dlq: LetterQueue, health: Health, actor: Actor) -> dict[str, An
 async def metrics(
     dlq: OwnQueue, actor: Annotated[Actor, Depends(require_role(Role.VIEWER, "reading metrics"))]
 ) -> Response:
-    """Return lifetime numbers of the store, not of this process: they survive it.
-
-    While the store is away they are left out, and `mahavishnu_dlq_store_up` is 0.
-    """
+    """Return lifetime numbers of the store. While it is away, `mahavishnu_dlq_store_up` is 0, and they are left out."""
     return Response(exposition(await dlq.service(Telemetry).collect()), 200, None, CONTENT_TYPE_LATEST)
 
 

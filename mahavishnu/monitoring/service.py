@@ -44,10 +44,7 @@ _HEALTH_SECONDS = 300.0
 
 
 class Telemetry:
-    """The numbers of a queue: of its store, and of this process.
-
-    No method raises because of the store: unknown numbers are left out.
-    """
+    """The numbers of a queue's store and of this process; unknown numbers are left out, and no method raises."""
 
     @classmethod
     def for_queue(cls, queue: LetterQueue) -> Telemetry:
@@ -292,19 +289,13 @@ class Integrity:
         return found
 
     async def local_stores(self) -> LocalStoreList:
-        """Return the local stores that processes have registered, those that were seen longest ago first.
-
-        `degraded` says why some may be missing.
-        """
+        """Return registered local stores, those unseen for longest first; `degraded`: why some may be missing."""
         await self._context.require("list local stores", "store")
         await self._context.open()
         return await local_stores(self._context)
 
     async def forget_local_store(self, name: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> None:
-        """Forget a registered local store that is gone for good, with what was in it. One that lives comes again.
-
-        Raise InvalidInput if there is none of this name, and StoreError.
-        """
+        """Forget a registered local store; a live one comes again. Raise InvalidInput if unknown, StoreError."""
         await self._context.open()
         async with self._context.audit.record("forget local store", f"local store:{name}", by=by, reason=notes) as act:
             records = home_of(self._context.store).collection(LOCAL_STORES)

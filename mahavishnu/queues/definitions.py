@@ -62,10 +62,7 @@ class QueueDefinitions:
         return definition_key(self.namespace, name)
 
     async def _open(self) -> None:
-        """Open the store, and put declared queues there if the declaration has changed.
-
-        Failures are logged, and tried again with the next call if the store was to blame.
-        """
+        """Open the store, and put changed declared queues there. Log failures; try those of the store again."""
         await self._context.open()
         if self._home is not None:
             await self._home._open()
@@ -164,10 +161,7 @@ class QueueDefinitions:
     async def update(
         self, name: str, options: Mapping[str, Any], by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Change some options. Raise NoSuchQueue and InvalidOption.
-
-        An existing dead queue that cannot be one any more is logged, and does not prevent other changes.
-        """
+        """Change some options. Log a dead queue that no longer fits. Raise NoSuchQueue and InvalidOption."""
         async with self._context.audit.record("queue.update", f"queue:{name}", by=by, reason=notes) as record:
             sets_target = "dead_queue" in options
 
@@ -200,10 +194,7 @@ class QueueDefinitions:
     async def delete(
         self, name: str, *, force: bool = False, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Delete the definition. Its items stay. Raise NoSuchQueue.
-
-        Raise InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
-        """
+        """Delete the definition; items stay. Raise NoSuchQueue, InvalidOption for others' dead queue unless `force`."""
         async with self._context.audit.record("queue.delete", f"queue:{name}", by=by, reason=notes) as record:
             context = self._context
             every = self if context.scope is None else QueueDefinitions(context.whole, self._home)

@@ -1,7 +1,4 @@
-"""Letters as items of queues: found, listed and changed by compare-and-set; and items that come in, by one write.
-
-An item is produced, or imported where it may be there already.
-"""
+"""Letters as items of queues: found, listed, changed by compare-and-set, and produced or imported by one write."""
 
 from __future__ import annotations
 

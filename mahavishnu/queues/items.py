@@ -251,10 +251,7 @@ def fail_item(
     dead: bool = False,
     retry_in: timedelta | None = None,
 ) -> DeadLetter:
-    """Let a leased item wait for its cooldown, or die by the present definition; with `dead` it dies at once.
-
-    `retry_in` is a longer wait than the cooldown. Raise LostLease if the item has another lease.
-    """
+    """Let a leased item cool down, for `retry_in` at least, or die if it is `dead` or due to. Raise LostLease."""
     _require_lease(letter, token, "fail", now)
     number = letter.retry_count + 1
     if definition is None or dead or is_expired(letter, now):
@@ -309,10 +306,7 @@ def send_item(letter: DeadLetter, to: str, now: datetime) -> DeadLetter:
 
 
 def moved_item(letter: DeadLetter, target: QueueDefinition, now: datetime) -> DeadLetter:
-    """Return the item for the target: the same work under a new id, unfailed, with its reason and source.
-
-    Every mover gives it the same id: otherwise a copy drained from a local store would be a second item.
-    """
+    """Return the item for the target: the same work, unfailed, under an id that is the same for every mover."""
     source = Source(SourceKind.QUEUE_ITEM, letter.queue, letter.entry_id, None, letter.created_at)
     id = derived_entry_id(letter.entry_id, target.name, letter.created_at)
     came = max(now, entry_instant(new_entry_id(now)) or now)  # also if the clock is set back, they leave in this order

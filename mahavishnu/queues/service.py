@@ -80,10 +80,7 @@ class NamedQueues:
     async def delete(
         self, name: str, *, force: bool = False, by: str = DEFAULT_ACTOR, notes: str | None = None
     ) -> QueueDefinition:
-        """Delete the definition; items stay where they are. Raise NoSuchQueue.
-
-        Raise InvalidOption if it is the dead queue of others, unless `force`, which takes it away from them.
-        """
+        """Delete the definition; items stay. Raise NoSuchQueue, InvalidOption for others' dead queue unless `force`."""
         return await self._definitions.delete(name, force=force, by=by, notes=notes)
 
     # --- items come in
@@ -209,10 +206,7 @@ class NamedQueues:
         return await self._moves.redrive(queue, to, ids, (query or filter_query(filters)).where, by, notes)
 
     async def numbers(self, queue: str) -> dict[str, Any]:
-        """Return the number of items by status, and the lifetime totals of the queue.
-
-        A deleted queue has them, too. Raise NoSuchQueue if there is no trace of such a queue, and StoreError.
-        """
+        """Return items by status, and lifetime totals, also of a deleted queue. Raise NoSuchQueue and StoreError."""
         await self._context.open()
         scope, namespace = self._context.scope, items_namespace(self._letters.namespace, queue)
         letters = NamespaceRecords(self._letters.records, namespace, scope=scope, fields=SCOPED_FIELDS)

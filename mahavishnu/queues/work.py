@@ -63,10 +63,7 @@ class QueueMoves:
         return self.letters.context.clock.now()
 
     async def finish_move(self, letter: DeadLetter) -> bool:
-        """Move an item to where it is bound for; return False if that has to wait. Never raises.
-
-        While its target takes nothing, retry at growing intervals, and log each attempt.
-        """
+        """Move an item to its target, retrying at growing intervals; return False if it has to wait. Never raises."""
         target = letter.bound_for
         assert target is not None
         if is_home_away(self.letters.context.store) and not is_kept_locally(letter):
@@ -120,10 +117,7 @@ class QueueMoves:
         return created
 
     async def _close(self, letter: DeadLetter, copy: DeadLetter | None) -> bool:
-        """Close the item in the source, or take the copy back if a person has decided otherwise meanwhile.
-
-        If a worker has the copy by then, close the item in the source all the same.
-        """
+        """Close the item in the source, or take the copy back if a person wants that and no worker has it yet."""
         bound_for = letter.bound_for
 
         def decide(current: DeadLetter) -> DeadLetter:

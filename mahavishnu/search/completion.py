@@ -242,10 +242,7 @@ def complete_name(written: str) -> tuple[Suggestion, ...]:
 
 
 def complete_value(name: QueryName, written: str, counted: Iterable[tuple[str, int]] = ()) -> tuple[Suggestion, ...]:
-    """Return the values of a name that begin with what is written, then those that have it inside.
-
-    `counted` are values that letters have, and how many letters have them.
-    """
+    """Return the values that begin with the text, then those that contain it; `counted` are those of letters."""
     numbers = dict(counted)
     fixed = values_of(name) or _TIMES.get(name.name, _LATELY if name.shape == "moment" else ())
     known = [*sorted(numbers, key=lambda value: (-numbers[value], value)), *(v for v in fixed if v not in numbers)]

@@ -18,10 +18,7 @@ _FARTHEST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A query text with a name: who saved it last and when, and how its letters are sorted.
-
-    Views are listed by `place`, then by name.
-    """
+    """A named query text: who saved it last and when, and its order of letters. Listed by `place`, then by name."""
 
     name: str
     text: str

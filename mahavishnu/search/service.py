@@ -73,10 +73,7 @@ class Search:
         self._counts: dict[str, tuple[datetime, dict[str, int]]] = {}
 
     def query(self, text: str, *, sort: tuple[Sort, ...] = NEWEST_FIRST, limit: int = 500) -> Query:
-        """Return the query that the text means at this moment: its ages become instants now, and stay what they are.
-
-        Raises InvalidQueryText, which says where the text is wrong and what may have been meant.
-        """
+        """Return the query as of now: its ages become instants. Raises InvalidQueryText, which says where."""
         return read_query(text, self._context.clock.now(), sort=sort, limit=limit)
 
     async def count(self, query: Query) -> LetterCount:

@@ -47,10 +47,7 @@ Loc = tuple[str | int, ...]
 
 
 def refusal(refused: ValidationError | None, model: type[BaseModel], sources: Sources) -> ValidationError:
-    """Return the problems of the sources and of `refused` in one error: a line each, and no other value.
-
-    A problem that pydantic reports several times, because it tried the members of a union, is reported once.
-    """
+    """Return the problems of the sources and of `refused` in one error: each once, on a line of its own."""
     found: dict[str, tuple[str, Loc]] = {problem: ("settings", ("settings",)) for problem in sources.problems}
     for detail in refused.errors(include_url=False) if refused else ():
         found.setdefault(_line(detail, model, sources), (detail["type"], detail["loc"]))

@@ -265,10 +265,7 @@ class MahavishnuSettings(Section):
         return cls._load(SettingsFile.choose(path), values)
 
     def load_again(self) -> Self:
-        """Load the settings from the same file and arguments and the environment, as they are now.
-
-        Raises SettingsError, also if the file has disappeared: that is no return to the defaults.
-        """
+        """Load the settings from the same sources as they are now. Raises SettingsError, also for a missing file."""
         return self._load(self._sources.file, self._sources.arguments)
 
     @classmethod

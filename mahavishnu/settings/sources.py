@@ -64,10 +64,7 @@ class SettingsFile:
 
     @classmethod
     def choose(cls, path: str | os.PathLike[str] | None = None) -> SettingsFile:
-        """Choose `path`, else what MAHAVISHNU_SETTINGS names, else settings/mahavishnu.yaml if it exists.
-
-        The path is made absolute, so that a reload reads the same file wherever the program went meanwhile.
-        """
+        """Choose `path`, MAHAVISHNU_SETTINGS or an existing settings/mahavishnu.yaml, made absolute for reloads."""
         chosen = path if path is not None else os.environ.get(FILE_VARIABLE) or None
         file = Path(FILE if chosen is None else chosen)
         home = Path(os.path.expanduser(file))  # noqa: PTH111 - Path's raises where there is no home
@@ -76,10 +73,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All values, merged by precedence, and the problems of the sources before any value was looked at.
-
-    Two of them are equal: the origin of a value makes no difference between settings.
-    """
+    """All values, merged by precedence, and the sources' problems; any two are equal, as origins do not count."""
 
     file: SettingsFile = field(compare=False)  # required if it was there
     arguments: Mapping[str, Any] = field(compare=False, repr=False)
@@ -109,10 +103,7 @@ class Sources:
 
 
 def read_sources(model: type[BaseModel], file: SettingsFile, arguments: Mapping[str, Any]) -> Sources:
-    """Read all sources for `model`. Never raises for what they contain: `problems` has a line for each fault.
-
-    A file with a fault of its form gives no values: half a file would be another configuration.
-    """
+    """Read all sources for `model`. Never raises: `problems` has a line per fault, a malformed file no values."""
     from_file: Values = {}
     from_environment, problems = _read_environment(model)
     try:
@@ -169,10 +160,7 @@ def _in_known_case(model: type[BaseModel], values: Values) -> Values:
 
 
 def _flat(value: Any, where: str, keys: Keys = ()) -> Values:
-    """Return `value` at `keys`, and every value inside of it if it is a map.
-
-    An empty map is a value itself: it makes the map empty, whatever weaker sources say.
-    """
+    """Return `value` at `keys`, and all values inside of it; an empty map is a value, which clears weaker ones."""
     if not isinstance(value, Mapping) or not value:
         return {keys: SourcedValue(value, where)}
     return {path: leaf for key, item in value.items() for path, leaf in _flat(item, where, (*keys, str(key))).items()}

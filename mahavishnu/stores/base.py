@@ -351,18 +351,12 @@ def is_home_away(store: Store) -> bool:
 
 
 def finds_are_current(store: Store) -> bool:
-    """Return True if `find`, `tally` and `histogram` see the writes of others at once, as `get` does.
-
-    Such a store says so by an attribute of this name.
-    """
+    """Return whether all reads see others' writes at once, as `get` does; a store says so by such an attribute."""
     return getattr(store, "finds_are_current", False) is True
 
 
 async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
-    """Every record the query means, page after page. Raises StoreError at a page that is not the whole truth.
-
-    A corrupt record raises too, after the readable ones of its page: use `pages` to step over it.
-    """
+    """Yield every record of the query. Raises StoreError for an incomplete page, or after one with a corrupt record."""
     async for page in find_pages(collection, query):
         for item in page.items:
             yield item
@@ -372,10 +366,7 @@ async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
 
 
 async def pages(collection: Collection[T], query: Query) -> AsyncIterator[Sequence[T]]:
-    """The records the query means, page after page, without those that cannot be read.
-
-    Raises StoreError, before its records, at a page that is not the whole truth.
-    """
+    """Yield every readable record of the query, page after page. Raises StoreError for an incomplete page."""
     async for page in find_pages(collection, query):
         require_complete(page)
         if page.items:

@@ -1,7 +1,4 @@
-"""Kinds whose codec and searchable fields are read off a frozen dataclass.
-
-msgspec checks what is read: for each dataclass a struct is made whose fields have the types that a document has.
-"""
+"""Kinds whose codec and searchable fields are read off a frozen dataclass; msgspec checks what is read."""
 
 from __future__ import annotations
 
@@ -188,10 +185,7 @@ class _Form:
 
 
 class _RecordForm:
-    """Form of a dataclass. `json` is the struct of its documents, `read` makes a record of one, and a version.
-
-    Readers and writers are compiled, a line for each field: a loop over the fields takes twice as long.
-    """
+    """Form of a dataclass: `json` is its struct, `read` makes a record. Compiled: loops would take twice as long."""
 
     def __init__(self, record: type[Any]) -> None:
         hints = get_type_hints(record)

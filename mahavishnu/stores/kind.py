@@ -79,10 +79,7 @@ class Field(Generic[T]):
     omitted: int | None = None
 
     def term(self, record: T) -> Any:
-        """Return the value as a search sees it: None where it is empty or too long to be found.
-
-        A tuple for KEYWORDS; for FLAT the set of (dotted path, scalar text) pairs inside.
-        """
+        """Return the value as searched: None if empty or too long, a tuple for KEYWORDS, a set of pairs for FLAT."""
         value = self.value(record)
         if self.type is FieldType.FLAT:
             return frozenset(pair for pair in flatten(value.value) if len(pair[0]) + len(pair[1]) <= LONGEST_TERM)

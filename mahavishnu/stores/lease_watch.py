@@ -80,10 +80,7 @@ class LeaseWatch:
         return may_be_running(letter, self._see(letter), now - skew, self._clock.monotonic())
 
     def now_for(self, *records: object) -> datetime:
-        """Return the present instant, or an earlier one at which the leases of owners who may still live had not ended.
-
-        Decisions by it, as two letters of one task are reconciled, take no letter from a run.
-        """
+        """Return an instant by which no live owner's lease has ended: reconciling then takes no letter from a run."""
         now = self._clock.now()
         doubtful = (each.due_at for each in records if isinstance(each, DeadLetter) and self.may_be_running(each, now))
         return min([now, *(ends - timedelta(milliseconds=1) for ends in doubtful if ends is not None)])

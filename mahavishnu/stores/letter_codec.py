@@ -219,10 +219,7 @@ def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
 
 
 def task_values_of(letter: DeadLetter) -> tuple[str, ...]:
-    """Return the values inside of its payload as `path=value`, each searchable alone.
-
-    Bounded, as the words are: none of a payload that is too large, and only the first of many.
-    """
+    """Return the first values inside of its payload as searchable `path=value`; none if that is too large."""
     payload = letter.payload
     if payload.text == "{}" or len(payload.text) > _LARGEST_WITH_VALUES:
         return ()

@@ -58,10 +58,7 @@ class LedgerEntry:
 
 
 async def keep_former(history: Collection[FormerLetter], former: FormerLetter) -> None:
-    """Write the former letter into history, over an earlier state of it.
-
-    A later state stays, and is written again, so that a caller who removes an earlier try's leftovers loses.
-    """
+    """Write the former letter into history, or a later state there once more: removers of leftovers lose then."""
 
     def keep_later(there: FormerLetter | None) -> FormerLetter:
         if there is None:

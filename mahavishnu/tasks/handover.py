@@ -169,10 +169,7 @@ class HandOver:
         still: Callable[[TaskRecord], bool] = lambda task: True,
         letter: bool = True,
     ) -> None:
-        """Move a task to `error` on behalf of a rule, with a letter where the settings want one for this reason.
-
-        Raises the errors of `move_to_dlq`.
-        """
+        """Move a task to `error` for a rule, with a letter if the settings want one. Raises as `move_to_dlq` does."""
         if letter and self._context.rules(ReasonRules).keeps(reason):
             await self.move_to_dlq(task_id, notes, by=by, reason=reason, still=still)
         else:
@@ -235,10 +232,7 @@ class HandOver:
         )
 
     async def close(self, task: TaskRecord) -> DeadLetter | None:
-        """Close the open letter of a completed task, unless it is running; return the closed letter.
-
-        If the store does not take that, workers do it later.
-        """
+        """Close and return a completed task's open letter, unless it runs; if the store fails, workers do it later."""
         try:
             return await self._close(task)
         except StoreError as problem:
@@ -378,10 +372,7 @@ def make_stale_letter(
     *,
     goes_on: bool = False,
 ) -> DeadLetter:
-    """Make the letter of a task found to hang in this state at this instant. With `goes_on`, it is not retried.
-
-    Raises InvalidInput for a letter that cannot be.
-    """
+    """Make the letter of a task that hangs in this state; with `goes_on`, it is not retried. Raises InvalidInput."""
     snapshot, labels = stale_snapshot(task, detail), {"detection_time": instant_text(at), "detector": DETECTOR}
     may_run = goes_on or (state in ACTIVE and task.alive_at is None)  # has its process died? A person decides
     request = request_for(context, task, state, reason, labels, snapshot, may_be_retried=not may_run)

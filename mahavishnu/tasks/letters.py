@@ -152,10 +152,7 @@ def requeue_key(letter: DeadLetter) -> str:
 
 
 def came_back_by(task: TaskRecord, letter: DeadLetter) -> bool:
-    """Return whether the letter's last requeue brought the task back and the letter is idle.
-
-    If the task fails then, so has the requeue.
-    """
+    """Return whether the last requeue brought the task back and the letter is idle: the two then fail together."""
     idle = letter.status is not DeadLetterStatus.RETRYING
     return is_sent_back(letter) and idle and task.handed_back == requeue_key(letter)
 
@@ -186,10 +183,7 @@ def follow_requeue(task: TaskRecord, letter: DeadLetter, *, now: datetime, proce
 
 
 def begin_again(task: TaskRecord, letter: DeadLetter, *, now: datetime, run: str, processor: str) -> TaskRecord:
-    """Continue the task in a run of the letter, from whatever state the last run left it in.
-
-    Steps that failed for good are run again after a requeue only. Raises IllegalMove for a task that people have ended.
-    """
+    """Continue the task, with failed steps only after a requeue. Raises IllegalMove if people have ended it."""
     task = follow_requeue(task, letter, now=now, processor=processor)
     if task.state is TaskState.ERROR:
         attempt = {"attempt": letter.total_attempts}

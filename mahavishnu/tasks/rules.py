@@ -73,10 +73,7 @@ def move(
     processor: str | None = None,
     letter: str | None = None,
 ) -> TaskRecord:
-    """Return the task in another state. It leaves `error` only for BACK_FROM_ERROR, with the `letter` that is open.
-
-    Raises IllegalMove, which names both states.
-    """
+    """Move the task, from `error` only for BACK_FROM_ERROR with an open `letter`. Raises IllegalMove."""
     if state not in TASK_TABLE[task.state]:
         raise _illegal(task, state)
     if task.state is TaskState.ERROR and (reason != BACK_FROM_ERROR or letter is None):
@@ -119,10 +116,7 @@ def _note(
 
 
 def begin(task: TaskRecord, *, now: datetime, run: str, processor: str) -> TaskRecord:
-    """Begin a run: the steps are in process, and only this run reports them from now on.
-
-    It may take over a task in any open state. Raises IllegalMove for a task that ended.
-    """
+    """Begin a run, or take over an open task: only this run reports steps now. Raises IllegalMove if it ended."""
     if task.state is TaskState.PENDING:
         task = move(task, TaskState.INITIALIZING, now=now, processor=processor)
     if task.state in TERMINAL:
@@ -238,10 +232,7 @@ def move_step(
     processor: str | None = None,
     **changes: Any,
 ) -> TaskRecord:
-    """Return the task with a step in another state.
-
-    Raises IllegalMove, which names both states, and InvalidInput for an unknown step.
-    """
+    """Move a step. Raises IllegalMove, which names both states, and InvalidInput for an unknown step."""
     step = task.step(name)
     if step is None:
         raise _no_step(task, name)
@@ -255,10 +246,7 @@ def move_step(
 def begin_step(
     task: TaskRecord, name: str, *, now: datetime, processor: str | None = None, options: StepRecord | None = None
 ) -> TaskRecord:
-    """Begin a step, which counts as an attempt; a new step is added with these `options`.
-
-    Raises IllegalMove if it may not be run again.
-    """
+    """Begin a step, a new one with these `options`, as an attempt. Raises IllegalMove if it may not run again."""
     step = task.step(name)
     if step is None:
         if not isinstance(name, str) or not name:

@@ -54,10 +54,7 @@ async def finish(write: Coroutine[Any, Any, T]) -> T:
 
 
 class TaskRun:
-    """A run of a tracked workflow, which `current_run` has for the code inside of it.
-
-    `task` is as this run has it: each move is made on it at once, and it is written as a whole (`merge_run`).
-    """
+    """A run of a tracked workflow (`current_run`): moves change its `task` at once, and `merge_run` writes it whole."""
 
     def __init__(self, lifecycle: Lifecycle, context: QueueContext, task: TaskRecord, request: LetterRequest) -> None:
         """Remember the `request`: errors that quote what a letter hides are kept without that."""
@@ -88,10 +85,7 @@ class TaskRun:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Run a step, or return its result from a former run of this work. Raises what the step raises.
-
-        The step fails after so many `seconds`.
-        """
+        """Run a step within so many `seconds`, or return its former result. Raises what the step raises."""
         form = self.form_of(function)
         if (known := self.kept_result(options.name, form)) is not None:
             return known[0]

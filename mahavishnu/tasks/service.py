@@ -109,10 +109,7 @@ class Lifecycle:
     def with_options(
         self, *, max_attempts: int | None = None, retryable: bool = True, seconds: float | None = None
     ) -> StepOptions:
-        """Return a `step` with a limit of runs, the first included, and of seconds for each run.
-
-        A step that is not `retryable` is run once. Raises InvalidInput.
-        """
+        """Return a `step` with limits of runs and of seconds each; run once unless `retryable`. Raises InvalidInput."""
         return StepOptions(max_attempts, retryable, seconds)
 
     # --- making and looking
@@ -167,10 +164,7 @@ class Lifecycle:
         return self._require(task_id, await get_one(self.tasks, task_id))
 
     async def get_in_clear(self, task_id: str) -> TaskRecord:
-        """Return the task with its encrypted values in clear, for the code that does its work.
-
-        Raises NoSuchTask, PermissionDenied, and CannotRestore for a key that is not known here.
-        """
+        """Return the task in clear, for code that works on it. Raises NoSuchTask, PermissionDenied, CannotRestore."""
         await self._context.require("claim", f"task:{task_id}")
         await self._context.note_read("claim", f"task:{task_id}")
         return in_clear(await self.get(task_id), self._context.letter_factory.encryption)
@@ -189,10 +183,7 @@ class Lifecycle:
         limit: int = _LISTED,
         after: Cursor | str | None = None,
     ) -> Page[TaskRecord]:
-        """List tasks, newest first: open ones, or those of these states; `all` means every state.
-
-        `after` is the `next` of the page before.
-        """
+        """List tasks, newest first: open ones, those of these states, or `all`; `after` is the `next` of a page."""
         await self._context.open()
         where: list[Condition] = []
         if state != "all":
@@ -217,10 +208,7 @@ class Lifecycle:
         return step_readiness(await self.get(task_id), self._clock.now())
 
     async def next_ready_tasks(self, limit: int = _LISTED) -> Sequence[TaskRecord]:
-        """Return tasks that are ready for work, the most urgent first, then the longest waiting.
-
-        Tasks that have waited for more than a day are left out: they would keep fresh work from being found.
-        """
+        """Return ready tasks, most urgent first, then longest waiting, without those that waited more than a day."""
         await self._context.open()
         now = self._clock.now()
         where = (Is("state", (*INITIAL, *WAITING[:2])), Between("state_entered_at", at_least=now - FRESH))
@@ -269,10 +257,7 @@ class Lifecycle:
         reason: str | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> TaskRecord:
-        """Move a task to another state. With `from_state`, only if it still is in that one.
-
-        Raises NoSuchTask, IllegalMove, which names both states, and ChangedMeanwhile if another process was quicker.
-        """
+        """Move a task, from `from_state` if given. Raises NoSuchTask, IllegalMove and ChangedMeanwhile."""
         goal = read_state(state)
         if isinstance(metadata, Mapping):
             metadata = self._context.letter_factory.json_of(dict(metadata), "metadata", is_decrypted=False).value
@@ -310,10 +295,7 @@ class Lifecycle:
             raise
 
     async def finalize(self, task_id: str) -> bool:
-        """Complete the task. False if it was complete already; of several callers, one gets True.
-
-        Raises NoSuchTask, and IllegalMove if it has ended otherwise or has an open step.
-        """
+        """Complete the task. False if it was complete. Raises NoSuchTask, and IllegalMove if it cannot be completed."""
         first = False
 
         def move(task: TaskRecord) -> TaskRecord:
@@ -362,10 +344,7 @@ class Lifecycle:
         return rows
 
     async def keep_alive(self, task_id: str) -> TaskRecord:
-        """Report that the work on a task goes on, so that it does not count as stuck.
-
-        Otherwise only its moves and those of its steps report that. A task in no active state stays unchanged.
-        """
+        """Report that the work on an active task goes on, as moves and steps do, so that it is not stuck."""
         return await self.change(task_id, lambda task: task_moves.sign(task, now=self._clock.now()))
 
     async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
@@ -378,10 +357,7 @@ class Lifecycle:
         return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
-        """Complete a step. False if the report came too late, or twice: it is only counted.
-
-        Raises InvalidInput for a result that the task has no room for.
-        """
+        """Complete a step; a late or repeated report is only counted: False. Raises InvalidInput for a large result."""
         factory = self._context.letter_factory
         given = None if result is None else factory.json_of(result, "result")
 

@@ -297,10 +297,7 @@ class StaleTasks:
     async def mark(
         self, task: TaskRecord, attention: str, still: Callable[[TaskRecord], bool] | None = None
     ) -> TaskRecord | None:
-        """Note the attention that a task got; None if it is `still` no case, or has been noted already.
-
-        Without `still`, it is a case as long as it is in the same state.
-        """
+        """Note the attention that a task got; None if noted, or no case `still` (without it: in another state)."""
         marked: list[TaskRecord] = []
 
         def note(current: TaskRecord) -> TaskRecord:
@@ -481,10 +478,7 @@ class _Stream:
 async def search_stale(
     tasks: Collection[TaskRecord], queries: Iterable[Query], judge: Judge
 ) -> AsyncGenerator[StaleTask, None]:
-    """Yield each stale task of these queries once, the most overdue first.
-
-    No more is read than the caller asks for, except for a page of each query. Raises StoreError.
-    """
+    """Yield each stale task once, the most overdue first, reading a page of each query. Raises StoreError."""
     streams = [_Stream(query) for query in queries]
     for first in range(0, len(streams), _QUERIES_AT_ONCE):
         await asyncio.gather(*(_read(tasks, each, judge) for each in streams[first : first + _QUERIES_AT_ONCE]))

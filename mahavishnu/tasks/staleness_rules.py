@@ -155,10 +155,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class StalenessWatch:
-    """The last look for stale tasks in a namespace, by any worker, and the pauses without looks.
-
-    While it is `off`, missing looks are no downtime.
-    """
+    """The last look for stale tasks in a namespace, and pauses without one, which are no downtime while `off`."""
 
     namespace: str
     looked_at: datetime

@@ -114,10 +114,7 @@ class StuckTasks:
         self._context, self._lifecycle = context, lifecycle
 
     async def recover(self, rules: StalenessRules, pauses: Sequence[Pause]) -> int:
-        """Reset or give up stuck tasks; return how many. With `dry_run`, only log them.
-
-        A task that cannot be moved holds up no other one. Raises StoreUnavailable.
-        """
+        """Reset or give up stuck tasks, each on its own; return how many. `dry_run` logs. Raises StoreUnavailable."""
         moved = 0
         for query in stuck_queries(rules, self._context.clock.now(), rules.batch_size):
             page = await self._lifecycle.tasks.find(query)

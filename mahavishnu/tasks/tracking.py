@@ -1,7 +1,4 @@
-"""Tracked runs of workflows: a task is made when one begins, and a retry goes on with the task of its letter.
-
-A tracked run gives signs of life, which tell a long run from one whose process died.
-"""
+"""Tracked runs of workflows: a run makes a task, which retries continue, and gives signs of life."""
 
 from __future__ import annotations
 

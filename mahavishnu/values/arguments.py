@@ -82,10 +82,7 @@ def _resolve(
 
 
 def local_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the classes, and other hints, local to the enclosing function of this one: only now they are known.
-
-    Without them its hints could not be resolved: `from __future__ import annotations` makes text of them.
-    """
+    """Return classes local to the enclosing function, without which its hints (as text) could not be resolved."""
     outer, inside, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
     frame = sys._getframe(1) if inside else None
     while frame is not None and frame.f_code.co_qualname != outer:
@@ -107,10 +104,7 @@ def _closure(function: Any) -> dict[str, Any]:
 
 
 def reachable_classes(hints: Mapping[str, Any], names: Mapping[str, Any] | None = None) -> dict[str, type]:
-    """The classes that hints name, and those that their fields name: by qualified name, only these are ever made.
-
-    `names` are those that only the function knows.
-    """
+    """Return classes that hints and their fields name: only these are made. `names`: local to the function."""
     found: dict[str, type] = {}
     seen: set[int] = set()
     waiting: list[tuple[Any, Mapping[str, Any]]] = [(hint, names or {}) for hint in hints.values()]
@@ -194,10 +188,7 @@ class Hint:
         return self._fits_all is not None and isinstance(value, self._fits_all)
 
     def coerce(self, value: Any) -> Any:
-        """The value that the hint means, as pydantic sees it; what fits already is not changed.
-
-        Raises pydantic's ValidationError where it cannot be, and what validators of a user raise.
-        """
+        """Return the value that the hint means, unchanged if it fits. Raises what pydantic and validators raise."""
         if type(value) is self._hint or value is None or self.allows_any(value):
             return value
         if not self._is_ready:
@@ -234,10 +225,7 @@ def field_hint(kind: type, name: str) -> Hint:
 
 
 def _with_what_fits(value: Any, result: Any) -> Any:
-    """Return pydantic's result without needless changes: a whole number may be where floats are.
-
-    Of a TypedDict it leaves out names, and of an Iterable it makes an iterator.
-    """
+    """Return pydantic's result without needless changes of whole numbers, TypedDicts and Iterables."""
     if type(value) is dict and type(result) is dict:
         return {name: _with_what_fits(item, result[name]) if name in result else item for name, item in value.items()}
     if type(value) is list and type(result) is list and len(value) == len(result):
@@ -319,10 +307,7 @@ class Signature:
 
     @classmethod
     def of_any_task(cls, kinds: Iterable[ValueKind] = ()) -> Signature:
-        """Make the signature of workflows whose function is not known here: it restores no classes.
-
-        The runner of the task knows the function; whether its hints name the classes is found then.
-        """
+        """Make the signature of workflows known elsewhere only: it restores no classes, which their runner checks."""
         return cls("the workflow", inspect.signature(_any_workflow), {}, {}, kinds, knows_all=True)
 
     @cached_property
@@ -345,10 +330,7 @@ class Signature:
         return _written_values(*self._write(values, self._hints))
 
     def restore(self, payload: Any, types: Mapping[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments to call with: as they were given, and as the hints say where they have been edited.
-
-        Raises CannotRestore, naming the argument.
-        """
+        """Return the call's arguments, converted as hints say where edited. Raises CannotRestore, naming one."""
         return self.place(self.restore_by_name(payload, types))
 
     def restore_by_name(self, payload: Any, types: Mapping[str, str]) -> dict[str, Any]:

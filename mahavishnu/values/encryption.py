@@ -160,10 +160,7 @@ def encrypt_values(
 def renew_values(
     value: Any, types: Mapping[str, str], decrypt: Callable[[str, EncryptedText], str], encryptor: Encryptor
 ) -> Any:
-    """Encrypt all encrypted values of the JSON value by this encryptor. It changes `value`, which the caller gives up.
-
-    A value with its key and its mark stays as it is.
-    """
+    """Encrypt secrets in `value`, which the caller gives up, by this encryptor, unless its key and mark are there."""
     for path, holder, step in _places_of(value, types):
         if (text := EncryptedText.parse(holder[step])) is None:
             continue
@@ -300,10 +297,7 @@ class Encryption:
         return Json.of(value), Json.of(kinds)
 
     def renew(self, payload: Json, types: Json, binding: Binding) -> tuple[Json, Json]:
-        """Return a payload and its types with all secrets encrypted by the present key.
-
-        Raises CannotRestore for what no known key has encrypted.
-        """
+        """Return a payload and types with secrets encrypted by the present key. Raises CannotRestore."""
         if self.keys and _KIND in types.text:
             decrypt, encryptor = self._decryptor(binding), self._encryptor(binding)
             value = renew_values(payload.value, types.value, decrypt, encryptor)
@@ -335,10 +329,7 @@ class Encryption:
         return self.encrypt(labels, self._kinds_of(labels, binding, former), binding, former)[0]
 
     def decrypt_labels(self, letter: DeadLetter) -> Json:
-        """Return the letter's metadata in clear. Raises CannotRestore for an unknown key.
-
-        A text that was encrypted for another place is not in clear anywhere: it stays.
-        """
+        """Return the metadata in clear; texts of other places stay. Raises CannotRestore for an unknown key."""
         binding = Binding.of(letter, METADATA)
         return self.decrypt(letter.labels, self._kinds_of(letter.labels, binding, must_be_known=True), binding)[0]
 
@@ -491,10 +482,7 @@ class Encryption:
     def _kinds_of(
         self, value: Json, binding: Binding, former: Json | None = None, *, must_be_known: bool = False
     ) -> Json:
-        """Return types for JSON without any: what was encrypted for its place is `encrypted`.
-
-        With `must_be_known`, so is what an unknown key has encrypted.
-        """
+        """Return types for untyped JSON: `encrypted` for its place, or by an unknown key if it `must_be_known`."""
         if CIPHERTEXT not in value.text:
             return EMPTY
         kinds = {}

@@ -260,10 +260,7 @@ def _model_members(model: Any) -> dict[str, Any]:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Return True if two values are equal and of equal types, inside too: NaN is NaN, 1 is neither 1.0 nor True.
-
-    Raises what the values raise when they are compared.
-    """
+    """Return whether values and types are equal, inside too: NaN is NaN, 1 is not True. Raises what they raise."""
     kind = type(one)
     if one is other:
         return True

@@ -61,10 +61,7 @@ class TaskSnapshot:
 
 
 def take_snapshot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Snapshot | None:
-    """Return the arguments of a call before it; None where the call could change nothing.
-
-    Only arguments that a function can change and a letter could keep are copied.
-    """
+    """Return arguments, copied before a call, that it can change and a letter keep; None where there are none."""
     if _CONSTANT.issuperset(map(type, args)) and (not kwargs or _CONSTANT.issuperset(map(type, kwargs.values()))):
         return None
     if _PLAIN.issuperset(map(type, args)) and (not kwargs or _PLAIN.issuperset(map(type, kwargs.values()))):

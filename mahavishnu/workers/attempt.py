@@ -286,10 +286,7 @@ class AttemptRunner:
         return replace(attempt, settled=settled)
 
     async def _hand_back(self, leased: LeasedLetter, problem: CannotRestore) -> None:
-        """Give back a letter that was not run: a worker with another version of its workflow may fit.
-
-        This process remembers it first, so that it does not take it again and again.
-        """
+        """Give a letter back unrun, for a worker that fits; remember it first, so as not to take it again."""
         self._context.part(Misfits).note(leased.letter)
         self._counts["unfit"] += 1
         log.info("letter %r is given back, nothing was run: %s", leased.key, problem)
@@ -341,10 +338,7 @@ def apply_outcome(
     *,
     policy_for: Callable[[Verdict], str | None] = lambda verdict: verdict.policy,
 ) -> DeadLetter:
-    """Return the letter after a run that failed with this `assessment`, or that succeeded without one.
-
-    Raises LostLease if the run no longer owns the letter.
-    """
+    """Return the letter after a run that failed with this `assessment`, or succeeded. Raises LostLease."""
     if assessment is None:
         return lifecycle.succeed(letter, token=token, now=now, backoffs=backoffs)
     failure, verdict = assessment.failure, assessment.verdict

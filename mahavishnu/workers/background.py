@@ -107,10 +107,7 @@ class WorkerWatch:
         self._looked_at: float | None = None
 
     async def look(self, at_most_old: float = 0.0) -> Sequence[Worker] | None:
-        """Return all workers on the list, alive or not; None while the whole list cannot be read.
-
-        A list that was read less than `at_most_old` seconds ago is not read again. Raises StoreError.
-        """
+        """Return all listed workers, `at_most_old` seconds old; None if the list is not whole. Raises StoreError."""
         now = self._clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < at_most_old:
             return self._listed
@@ -208,10 +205,7 @@ class WorkerRegistry:
             log.debug("the list of workers is out of reach: %s", problem)
 
     async def sign_end(self) -> None:
-        """Record that a process ran all due letters, once, and the time since the one before it. Raises StoreError.
-
-        All such runs of one machine, for the same letters, are one line of the list.
-        """
+        """Record that a process ran all due letters, once, in one line for its machine. Raises StoreError."""
         me = self.me
         what = repr((me.namespace, me.queues, me.adapters))
         name = f"{me.host}-once-{sha256(what.encode()).hexdigest()[:6]}"
@@ -241,10 +235,7 @@ class WorkerRegistry:
         return [worker.name for worker in await self.read_live() if worker.name != self._name]
 
     async def read_live(self) -> Sequence[Worker]:
-        """Return the workers of this namespace that live now, as far as is known, without remote ones.
-
-        Raises StoreError.
-        """
+        """Return the live workers of this namespace, as far as known, without remote ones. Raises StoreError."""
         listed = await self._watch.look()
         if listed is None:
             return self.known
@@ -366,10 +357,7 @@ class DueLetters:
         await self._look_up(now, {*barred, *probes, *self._found.names}, [each for each in probes if each not in self])
 
     async def fetch_further(self, shut: AbstractSet[str]) -> bool:
-        """Go on with the last look, because nothing that it found can be claimed now. False at its end.
-
-        Raises StoreError.
-        """
+        """Go on with the last look, as nothing it found can be claimed now. False at its end. Raises StoreError."""
         while not self._has(shut):
             out = {*shut, *self._found.names}
             look = next((each for each in self._further if not each.names <= out), None)
@@ -449,10 +437,7 @@ class DueLetters:
             limit = min(limit, _OF_OTHERS)
 
     async def read_news(self, since: datetime, until: datetime) -> set[datetime]:
-        """Return dates up to `until` of letters that were written `since` then, and that the last call did not know.
-
-        A person may have redriven them, or another process has captured them. Raises StoreError.
-        """
+        """Return new dates up to `until` of letters written `since` by people or other processes. Raises StoreError."""
         found: dict[object, datetime] = {}
         for share in self._shares():
             if (which := _adapter_of(share, self._barred)) is not None:

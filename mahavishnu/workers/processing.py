@@ -112,10 +112,7 @@ class Processing:
         return self._processor is not None or self._running_tasks is not None
 
     def run_with(self, callback: Workflow, adapters: Callable[[], Collection[str]]) -> None:
-        """Run letters with this callback unless another one is given: those of these adapters, and no others.
-
-        There may be more adapters later; `note_adapters` says so.
-        """
+        """Run letters of these adapters only, with this callback by default; `note_adapters` tells of later ones."""
         self._default = callback, adapters
         if self.callback is None:
             self.callback = callback
@@ -178,10 +175,7 @@ class Processing:
         await self._start_periodic_tasks(self._heartbeat)
 
     async def start_periodic_tasks(self) -> None:
-        """Do all that a processor does besides running letters: admit failures, continue bulk runs, watch groups.
-
-        For a process that has no callback, such as a server. `stop` and `DeadLetterQueue.shutdown` end it.
-        """
+        """Admit failures, continue bulk runs and watch groups until `stop`, without a callback, as in a server."""
         await self._context.open()
         self._reset_for_loop()
         if self._running_tasks is None:

@@ -120,10 +120,7 @@ class Workers:
         self._workers = context.own_records(WORKERS)
 
     async def list(self) -> WorkerList:
-        """List the live workers, the oldest first, then those that ended, and lost ones that hold letters.
-
-        Raises StoreError.
-        """
+        """List live workers, oldest first, then those that ended, and lost ones with letters. Raises StoreError."""
         await self._context.open()
         now, skew = self._context.clock.now(), self._context.limits.skew
         await self._context.part(WorkerWatch).look()
@@ -232,17 +229,11 @@ class Workers:
         ]
 
     async def why_waiting(self, letter: DeadLetter) -> str | None:
-        """Describe what the letter waits for if no worker can run it; None if one can, or if it waits for none.
-
-        Raises StoreError.
-        """
+        """Describe what a letter waits for that no worker can run; None for any other letter. Raises StoreError."""
         return (await self.why_each_waits([letter]))[0]
 
     async def why_each_waits(self, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
-        """Return what `why_waiting` says of each of these letters, by the list of workers of the last seconds.
-
-        Raises StoreError.
-        """
+        """Return `why_waiting` of each letter, by the list of workers of the last seconds. Raises StoreError."""
         unfit = [_why_unfit(letter) for letter in letters]
         if not any(_is_retried(letter) for letter in letters):
             return unfit
@@ -339,10 +330,7 @@ class AdapterLimits:
         return await self._write(adapter, change, by, notes)
 
     async def reset(self, adapter: str, *, by: str = DEFAULT_ACTOR, notes: str | None = None) -> AdapterLimit:
-        """Return to the limit that the application declares, or to none. Workers set it again within seconds.
-
-        Raises InvalidInput, PermissionDenied and StoreError.
-        """
+        """Return to the declared limit or none, within seconds. Raises InvalidInput, PermissionDenied, StoreError."""
 
         def change(current: AdapterLimit) -> AdapterLimit:
             return replace(current, concurrency=None, rate=None, set_by=None, set_at=self._clock.now(), next_at=None)

@@ -1,7 +1,4 @@
-"""The tables of the built-in rules: types, codes, names and phrases.
-
-They are files in the folder `data`; the comment at the top of each describes it. None is read before it is needed.
-"""
+"""The tables of the built-in rules: files in `data`, described at the top of each, and read when needed."""
 
 from __future__ import annotations
 

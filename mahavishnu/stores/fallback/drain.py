@@ -53,10 +53,7 @@ class LocalCopy(Generic[T]):
 
 @cache
 def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
-    """Return the kind of the copies: the same documents under the same name, and a mark on the uncertain ones.
-
-    So the file of a plain local store can be drained too.
-    """
+    """Return the kind of the copies: documents as in a plain local store, with a mark on uncertain ones."""
 
     def encode(held: LocalCopy[T]) -> str:
         text = kind.encode(held.record)
@@ -231,10 +228,7 @@ async def _make_searchable(home: Collection[Any]) -> None:
 
 
 async def _remove_of_deleted(primary: Store, kept: Sequence[Revision]) -> None:
-    """Remove revisions from the primary store again whose letters were deleted there. Raises StoreError.
-
-    They have to be there by now: a deletion that begins after this look finds them.
-    """
+    """Remove revisions from the primary again whose letters were deleted before they came. Raises StoreError."""
     letters = await primary.collection(LETTERS).get([revision.letter_key for revision in kept])
     deleted = {
         letter.key: letter

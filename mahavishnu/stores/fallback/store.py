@@ -196,10 +196,7 @@ class FallbackStore(OpenClose):
             log.debug("what is kept locally could not be told to the primary store: %s", problem)
 
     async def drain(self) -> DrainResult:
-        """Try the primary store now and move home what is kept locally. Never raises a StoreError.
-
-        The watch does this in the background; call it to have it done before going on.
-        """
+        """Move home now what is kept locally, as the watch does in the background. Never raises a StoreError."""
         async with self._draining:
             try:
                 await self._open_primary()
@@ -285,10 +282,7 @@ class FallbackStore(OpenClose):
         return KeptLocally(count, letters, min(oldest, default=None))
 
     async def _register(self, *, closing: bool = False) -> None:
-        """Tell the primary store where this local store is, and what it keeps: see ADR 0072. Raises StoreError.
-
-        What is empty is registered after a while, since most processes that end soon keep nothing.
-        """
+        """Tell the primary store of this one and what it keeps (ADR 0072), later if empty. Raises StoreError."""
         now, last = self.clock.monotonic(), self._registered
         if self._away is not None or (now < self._next_try and not closing):
             return

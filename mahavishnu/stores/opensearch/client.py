@@ -1,7 +1,4 @@
-"""The connection to OpenSearch: requests, single or repeated until an answer or a time-out, and the meaning of answers.
-
-Of an error in an answer its type decides first: the status alone would mislead.
-"""
+"""The connection to OpenSearch: requests, their repetition, and errors, of which the type outweighs the status."""
 
 from __future__ import annotations
 
@@ -171,10 +168,7 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
 
 
 class Client:
-    """Sends requests through its own client or a given one, to one node or several, and translates their errors.
-
-    Every request raises StoreUnavailable, StoreMisconfigured (at once, never as an outage) or RequestRejected.
-    """
+    """Sends requests to one node or several. Each raises StoreUnavailable, StoreMisconfigured or RequestRejected."""
 
     def __init__(
         self,

@@ -81,10 +81,7 @@ def mapping(kind: Kind[Any]) -> dict[str, Any]:
 
 
 def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mapping[str, Any]) -> Plan:
-    """Return the plan for the mapping and settings of an existing index.
-
-    Raises StoreMisconfigured naming what contradicts, and IncompatibleStore for an index of another version.
-    """
+    """Return the plan for an existing index. Raises StoreMisconfigured, naming why, or IncompatibleStore."""
     ours = found.get("_meta", {}).get(_META)  # None for an index made by hand: it gets the number with what it lacks
     number = None if ours is None else ours.get("schema", schema.UNNUMBERED)
     upgrades = schema.upgrades_from(schema.SCHEMA if number is None else number, f"index {index}")

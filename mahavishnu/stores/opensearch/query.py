@@ -227,10 +227,7 @@ def _between(name: str, low: _Edge | None, high: _Edge | None, limit: int) -> di
 
 
 def _edge(bound: Any, *, at_least: bool = False, strict: bool = False) -> _Edge | None:
-    """A bound and whether it is excluded.
-
-    A moment between two milliseconds: nothing is stored there, so it means the same as right after the earlier one.
-    """
+    """Return a bound and whether it is excluded; between two milliseconds it means right after the earlier one."""
     if not isinstance(bound, datetime):
         return None if bound is None else (bound, strict)
     moment = instant(bound)

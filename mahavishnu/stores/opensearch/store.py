@@ -341,10 +341,7 @@ class OpenSearchCollection(Generic[T]):
             return opensearch_query.read_histogram(buckets, answer)
 
     async def _read(self, request: Callable[[], Awaitable[R]], nothing: R) -> R:
-        """Return the answer to a read, `nothing` where a lazy kind has no index yet: a read makes none.
-
-        A dropped index of another kind is made again, and the read finds nothing.
-        """
+        """Return the answer to a read, `nothing` of a lazy kind without an index; make another dropped index again."""
         if not await self.index.is_there():
             return nothing
         try:

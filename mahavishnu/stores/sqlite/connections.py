@@ -223,10 +223,7 @@ def _number(connection: sqlite3.Connection) -> int:
 
 
 def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
-    """Make the table with its indexes and no others.
-
-    Where its columns are another version's, they are derived again from the bodies.
-    """
+    """Make the table with exactly its indexes; derive columns of another version again from the bodies."""
     known = "SELECT format FROM _kinds WHERE kind = ?"
     if connection.execute(known, (table.kind.name,)).fetchone() != (table.format,):
         with transaction(connection):
@@ -272,10 +269,7 @@ _WORDS = {
 
 
 def translate_error(problem: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
-    """Translate an SQLite error into one of the store as a whole: corrupt, or unavailable for now.
-
-    A commit that could not be synced may still have reached the disk.
-    """
+    """Return an SQLite error as one of the store: corrupt or unavailable. An unsynced commit may be on the disk."""
     code = _code(problem)
     if code in _UNUSABLE:
         return StoreCorrupt(f"{path} is damaged or was changed by another program: {problem}")
@@ -353,10 +347,7 @@ class Connections:
             self._tables[table.format] = table
 
     def check(self) -> None:
-        """Raise FileReplaced unless the files that are open still have the names.
-
-        Mostly a look at their folder is enough, in a third of the time: a change of a name in it changes its date.
-        """
+        """Raise FileReplaced unless open files still have the names, mostly by a quick look at their folder's date."""
         state, now = _folder_state(self._folder), time.monotonic()
         if state != self._folder_state:
             self._folder_state, self._folder_since, self._calm = state, now, False
@@ -380,10 +371,7 @@ class Connections:
             raise translate_error(problem, self.path) from problem
 
     def renew(self) -> None:
-        """Open the file that has the name now, if another one is open; the caller holds `changing`.
-
-        Raises StoreUnavailable where it cannot be done without harm, and what `open` raises.
-        """
+        """Open the file that has the name now; the caller holds `changing`. Raises StoreUnavailable, and as `open`."""
         now, before = self._find_places(), self._places
         if now == before:
             return

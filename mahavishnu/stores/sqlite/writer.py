@@ -70,10 +70,7 @@ class CloseRequest:
 
 
 class Writer:
-    """Owns the writing connection and its thread. Any event loop may ask it; each is answered in its own thread.
-
-    `trouble` is why the latest write failed; None if it did not.
-    """
+    """Owns the writing connection and its thread, for any event loop. `trouble`: why the latest write failed."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
