@@ -15,10 +15,10 @@ from starlette.responses import Response
 from mahavishnu.access.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
 from mahavishnu.access.sessions import LoginThrottle, Sessions, remove_cookie, set_cookie
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import FormFields
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import OwnQueue, Session, local_target
-from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import StoreError
 
 # --- by a token
@@ -54,7 +54,7 @@ async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -
 
 
 @router.post("/login")
-async def login(request: Request, dlq: OwnQueue, form: Annotated[Form, Depends(read_form)]) -> Response:
+async def login(request: Request, dlq: OwnQueue, form: FormFields) -> Response:
     """Begin a session for the holder of the token."""
     sessions: Sessions = request.app.state.sessions
     throttle: LoginThrottle = request.app.state.throttle

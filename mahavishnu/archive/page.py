@@ -14,17 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.archive.partitions import ArchivedCase, ArchivePage
+from mahavishnu.archive.routes import Admin, Operator
 from mahavishnu.archive.service import Archive, PartitionView
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, read_day, read_form
+from mahavishnu.console.forms import FormFields, read_day
 from mahavishnu.console.frame import Link, Said
 from mahavishnu.console.recent_reads import read_or_none
-from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
@@ -32,9 +33,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.tasks.task import OPEN, TaskState
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "archiving letters"))]
-Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "taking months of the archive away"))]
-FormFields = Annotated[Form, Depends(read_form)]
 Text = Annotated[str, Field(max_length=1000)]
 LINKS = (Link("archive", "Archive", "Record", 9, key="a"),)
 router = Router(tag="archive_pages", documented=False)

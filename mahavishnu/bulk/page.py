@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.bulk.routes import RunItemQuery, RunQuery
+from mahavishnu.bulk.routes import Operator, RunItemQuery, RunQuery
 from mahavishnu.bulk.rules import (
     FixScope,
     Wave,
@@ -30,13 +30,13 @@ from mahavishnu.bulk.service import BulkRuns, RunItems
 from mahavishnu.classify.fingerprint import fingerprint_of, is_own_code
 from mahavishnu.classify.tracebacks import TraceFrame, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, changes_of, read_form
+from mahavishnu.console.forms import Form, FormFields, changes_of
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
@@ -49,8 +49,6 @@ from mahavishnu.search.completion import query_text
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.page import MOST_RUNS_READ
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
-FormFields = Annotated[Form, Depends(read_form)]
 MOST_READ = 1000  # members that are read for the waves
 MOST_FAILED = 200  # letters whose failures are compared
 MOST_LISTED = 25

@@ -12,14 +12,15 @@ from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.bulk.routes import Operator
 from mahavishnu.bulk.service import BulkRuns, RunPreview
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.forms import Form, patch_of, read_form
+from mahavishnu.console.forms import Form, FormFields, patch_of
 from mahavishnu.console.frame import Said
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import Filter
 from mahavishnu.letters.verbs import MOVES_OF_MANY
 from mahavishnu.letters.verbs import Verb as LetterVerb
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     Verb: TypeAlias = str
 else:
     Verb = Literal[tuple(VERBS)]
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 STOP_PERCENT = 20
 router = Router(tag="selection", documented=False)
 
@@ -95,7 +95,7 @@ async def selection_page(
 
 
 @router.post("/selection")
-async def act(request: Request, dlq: OwnQueue, actor: Operator, form: Annotated[Form, Depends(read_form)]) -> Response:
+async def act(request: Request, dlq: OwnQueue, actor: Operator, form: FormFields) -> Response:
     """Begin a bulk run over the selection."""
     own = {"form_token", "idempotency_key", "typed", "matched", "reason", "ramp", "stop_percent", "max_per_second"}
     given: dict[str, Any] = {

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
+from mahavishnu.http.routing import Depends
 from mahavishnu.model.errors import InvalidInput
 
 _MOST_FIELDS = 1000
@@ -89,6 +90,9 @@ async def read_form(request: Request) -> Form:
     except ValueError:
         raise InvalidInput(f"this is no form in UTF-8 with at most {_MOST_FIELDS} fields") from None
     return Form(fields)
+
+
+FormFields = Annotated[Form, Depends(read_form)]
 
 
 def read_day(text: str) -> datetime | None:

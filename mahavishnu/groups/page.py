@@ -18,11 +18,11 @@ from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import Form, FormFields
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.groups.routes import GroupQuery
+from mahavishnu.groups.routes import GroupQuery, Operator
 from mahavishnu.groups.rules import (
     RULE,
     Attention,
@@ -34,10 +34,10 @@ from mahavishnu.groups.rules import (
     rank_groups,
 )
 from mahavishnu.groups.service import Groups
-from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id, etag
-from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.routing import Router
 from mahavishnu.letters.commonalities import GroupCommonalities
 from mahavishnu.letters.service import LetterOperations
 from mahavishnu.model.clock import instant
@@ -46,8 +46,6 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing groups"))]
-FormFields = Annotated[Form, Depends(read_form)]
 MOST_SAMPLES = 5
 STALE = "Somebody changed the group since this page was shown: nothing was saved. What stands here now is new."
 ENDINGS: Mapping[ResolutionStatus, str] = {

@@ -317,12 +317,10 @@ class ReasonLine(ResponseModel):
     newest_entry: str | None
 
 
-class ClearRequest(RequestModel):
+class ClearRequest(ActionRequest):
     """A confirmation that every open letter is to be deleted."""
 
     confirm: Literal["delete every open letter"]
-    by: Name | None = None
-    notes: Text | None = None
 
 
 class ClearResult(ResponseModel):

@@ -17,18 +17,18 @@ from starlette.responses import Response
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, console_of, show
-from mahavishnu.console.forms import Form, patch_of, read_form, read_json
+from mahavishnu.console.forms import Form, FormFields, patch_of, read_json
 from mahavishnu.console.frame import Link, Number, Said, letter_path, letter_query
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Viewer, acting_name
 from mahavishnu.http.middleware import namespace_prefix
 from mahavishnu.http.responses import ScopeQuery, decode_id, etag
-from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.routing import Query as Parameters
+from mahavishnu.http.routing import Router
 from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.letters.commonalities import LetterContrasts
-from mahavishnu.letters.routes import PAGE_BYTES, SORTS
+from mahavishnu.letters.routes import PAGE_BYTES, SORTS, Admin, Operator
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.timeline import Step, state_now, steps_of
 from mahavishnu.model.errors import (
@@ -44,6 +44,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
+from mahavishnu.search.routes import Operator as ViewSaver
 from mahavishnu.search.rules import SavedView
 from mahavishnu.search.service import LetterCount, NamespaceCount, Search, as_query
 from mahavishnu.search.views import Views
@@ -51,10 +52,6 @@ from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision
 from mahavishnu.workers.service import Workers
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
-Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
-ViewSaver = Annotated[Actor, Depends(require_role(Role.OPERATOR, "saving views"))]
-FormFields = Annotated[Form, Depends(read_form)]
 VERBS: Mapping[str, str] = {
     "redrive": "It gets fresh attempts; the first one is due now.",
     "resolve": "It is closed as settled otherwise.",

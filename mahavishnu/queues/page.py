@@ -12,24 +12,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import Form, FormFields
 from mahavishnu.console.frame import Link, Number, Said
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Viewer, acting_name
 from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.queues.items import ItemStatus, QueueItem
+from mahavishnu.queues.routes import Admin, Operator
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Page
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
-Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting queues and items"))]
-FormFields = Annotated[Form, Depends(read_form)]
 MOST_COUNTED = 100  # queues whose items are counted for the list
 TEXTS = ("dead_queue", "expire_timeout")  # options that are taken away where nothing is filled in
 CHOICES = ("kind", "attempts_rule", "lease_timeout", "on_dead")

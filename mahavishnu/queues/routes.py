@@ -18,7 +18,7 @@ from mahavishnu.http.responses import (
     problem_responses,
 )
 from mahavishnu.http.routing import Depends, Query, Router
-from mahavishnu.http.schemas import Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
+from mahavishnu.http.schemas import ActionRequest, Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.service import as_query
@@ -171,13 +171,6 @@ class FailItem(Token):
     retry_in: Seconds | None = None
 
 
-class PersonActs(RequestModel):
-    """The person who acts, and the reason."""
-
-    by: Name | None = None
-    notes: Text | None = None
-
-
 class QueueRetried(ResponseModel):
     """An item that can be leased again."""
 
@@ -186,7 +179,7 @@ class QueueRetried(ResponseModel):
     status: str
 
 
-class QueueRedrive(PersonActs):
+class QueueRedrive(ActionRequest):
     """The items to send back, and their target; without either, all items to where they came from."""
 
     ids: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
@@ -338,9 +331,9 @@ async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem)
     responses=problem_responses(404, 409),
     summary="Have a dead or failed item leased again",
 )
-async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonActs | None = None) -> Response:
+async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: ActionRequest | None = None) -> Response:
     """Have the item leased again, with no failure counted."""
-    wanted = body or PersonActs()
+    wanted = body or ActionRequest()
     item = await dlq.service(NamedQueues).resurrect(
         decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
     )
@@ -350,9 +343,9 @@ async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: PersonAc
 @router.post(
     "/{queue}/items/{id}/drop", response_model=Item, responses=problem_responses(404, 409), summary="Delete an item"
 )
-async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: PersonActs | None = None) -> Response:
+async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: ActionRequest | None = None) -> Response:
     """Delete the item. Its number stays, and the audit names who deleted it."""
-    wanted = body or PersonActs()
+    wanted = body or ActionRequest()
     gone = await dlq.service(NamedQueues).drop(
         decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
     )

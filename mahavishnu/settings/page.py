@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import FormFields
 from mahavishnu.console.frame import Link
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import OwnQueue, Role, Viewer
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import RequestModel
 from mahavishnu.model.errors import InvalidInput
 
@@ -53,9 +53,7 @@ async def plugins_page(request: Request, dlq: OwnQueue, actor: Viewer) -> Respon
 
 
 @router.post("/plugins")
-async def classify(
-    request: Request, dlq: OwnQueue, actor: Viewer, form: Annotated[Form, Depends(read_form)]
-) -> Response:
+async def classify(request: Request, dlq: OwnQueue, actor: Viewer, form: FormFields) -> Response:
     """Show each plugin's verdict on an error. Nothing is changed, and the error is kept nowhere."""
     return await _show(request, dlq, form.text("error")[:LONGEST], form.text("adapter").strip())
 

@@ -12,22 +12,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import FormFields
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Depends, Query, Router
+from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.stores.base import Page
+from mahavishnu.tasks.routes import Operator
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.staleness_rules import StaleRow
 from mahavishnu.tasks.task import OldTransition, StepState, TaskRecord, TaskState
 
-Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "moving lifecycle tasks"))]
-FormFields = Annotated[Form, Depends(read_form)]
 router = Router(tag="task_pages", documented=False)
 
 

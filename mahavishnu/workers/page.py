@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import Form, read_form
+from mahavishnu.console.forms import FormFields
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, Role, Viewer, acting_name, require_role
-from mahavishnu.http.routing import Depends, Router
+from mahavishnu.http.auth import Viewer, acting_name
+from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.workers.routes import Limiter
 from mahavishnu.workers.rules import AdapterLimit, WaitingLetters
 from mahavishnu.workers.service import AdapterLimits, WorkerList, Workers
 
-Limiter = Annotated[Actor, Depends(require_role(Role.OPERATOR, "limiting adapters"))]
-FormFields = Annotated[Form, Depends(read_form)]
 router = Router(tag="worker_page", documented=False)
 
 

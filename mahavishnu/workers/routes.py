@@ -19,6 +19,7 @@ from mahavishnu.http.responses import (
 )
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import (
+    ActionRequest,
     ClaimedLetter,
     LetterDetail,
     Name,
@@ -159,20 +160,11 @@ async def list_workers(dlq: Queue, actor: Viewer) -> Response:
     return json_response([each.to_dict() for each in workers], 200, degraded_header(workers.degraded))
 
 
-class LimitRequest(RequestModel):
+class LimitRequest(ActionRequest):
     """Parts of a limit that change. Null takes one away, and what is not given stays."""
 
     concurrency: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     rate: Name | None = None
-    by: Name | None = None
-    notes: Text | None = None
-
-
-class ResetRequest(RequestModel):
-    """Return to what the application declares."""
-
-    by: Name | None = None
-    notes: Text | None = None
 
 
 class LimitLine(ResponseModel):
@@ -206,9 +198,9 @@ async def limit(dlq: Queue, actor: Limiter, adapter: str, body: LimitRequest) ->
 @limits_router.post(
     "/{adapter}/reset", response_model=LimitLine, responses=problem_responses(400), summary="Undo a limit"
 )
-async def reset(dlq: Queue, actor: Limiter, adapter: str, body: ResetRequest | None = None) -> Response:
+async def reset(dlq: Queue, actor: Limiter, adapter: str, body: ActionRequest | None = None) -> Response:
     """Return to the limit that the application declares, or to none."""
-    given = body or ResetRequest()
+    given = body or ActionRequest()
     by = acting_name(actor, given.by)
     made = await dlq.service(AdapterLimits).reset(decode_id(adapter), by=by, notes=given.notes)
     return json_response(_limit_json(dlq, made))
