@@ -83,11 +83,7 @@ class Alerts:
         return self._context.rules(AlertRules)
 
     async def list(self, *, resolved: bool = False) -> Sequence[Alert]:
-        """List the alerts that hold, the latest first; with `resolved` also the known ones that are over.
-
-        Empty where no channel is configured: no process looks then. They are about all letters of a namespace, so a
-        reader of a part of one gets none.
-        """
+        """Return alerts that hold, latest first, and ended ones if `resolved`; none without channels or in a scope."""
         await self._context.open()
         scope = self._context.scope
         where = () if resolved else (Is("phase", _OPEN),)

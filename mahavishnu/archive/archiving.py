@@ -371,11 +371,7 @@ class MoveCollector:
         return months
 
     async def _add_former(self, moves: Sequence[ArchiveMove]) -> None:
-        """Add to each letter its former ones, the latest first.
-
-        A local store that is drained may have left others in the history under its key, and then became their
-        successor.
-        """
+        """Add former letters, latest first, also those that a drained local store left under its key."""
         may_have = {move.letter.key: move for move in moves if move.letter.absorbed or move.letter.previous_entry_id}
         names = list({move.letter.task_id: None for move in may_have.values()})  # other queues may have the same task
         found = defaultdict[str, list[FormerLetter]](list)

@@ -89,11 +89,7 @@ class ArchiveExport:
         return (await self._change(lambda steps: replace(steps, complete=max(steps.complete, number)))).complete
 
     async def lines(self, after: int, upto: int, form: str) -> AsyncGenerator[str, None]:
-        """Yield the letters of the steps after `after` up to `upto`, each as a line; a CSV begins with a header.
-
-        Raise InvalidInput for incomplete steps, StoreUnavailable if a detached partition has some of these letters,
-        CorruptRecord, and StoreError.
-        """
+        """Yield the letters of the steps as lines. Raise InvalidInput, StoreUnavailable, CorruptRecord, StoreError."""
         if form not in FORMATS:
             raise InvalidInput(f"the format of an export is {' or '.join(FORMATS)}, not {form!r:.80}")
         complete = (

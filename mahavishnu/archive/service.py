@@ -227,11 +227,7 @@ class Archive:
         return found
 
     async def begin_export(self, *, by: str = DEFAULT_ACTOR) -> int:
-        """Begin the next export step, with all that was archived since the last one. Return its number, the watermark.
-
-        Raise InvalidInput unless the setting `retention.analytics_export` is on, IllegalMove if another export began at
-        the same moment, StoreError.
-        """
+        """Begin an export step; return its number, the watermark. Raise InvalidInput, IllegalMove and StoreError."""
         context = self._context
         await context.open()
         async with context.audit.record("archive.export", "queue", by=by) as record:

@@ -1,8 +1,4 @@
-"""Capture of failures on one page: assess → decide → make → record → announce.
-
-`CapturePipeline` takes failed runs through all the steps, those that fail in the same moment together. It raises
-nothing, because the run has an error of its own to tell. `LetterIntake` is the second half of it.
-"""
+"""Capture of failures on one page: assess → decide → make → record → announce. It raises nothing."""
 
 from __future__ import annotations
 

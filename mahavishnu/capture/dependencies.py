@@ -30,11 +30,7 @@ _NAMES_AT_ONCE = 1000
 
 
 async def blocked_by(letters: Collection[DeadLetter], letter: DeadLetter) -> list[str]:
-    """Return the tasks that the letter waits for: those that have a letter which has not succeeded.
-
-    Other work under the same task id is a letter of that task too. It is looked for if nothing else blocks the letter,
-    because that takes a search.
-    """
+    """Return the tasks whose letters, also of other work under their ids, have not succeeded yet."""
     if not letter.depends_on:
         return []
     found = await _letters_under(letters, letter.depends_on, letter)

@@ -1,8 +1,4 @@
-"""Assessment of failures by the classifier, of new ones and again of stored letters.
-
-An `Assessor` makes one `Assessment` of a failure, whoever met it: a workflow that was run for the first time, the
-processor, or a worker elsewhere that reports how a run ended.
-"""
+"""Assessment of failures by the classifier: of first runs, of retries here and elsewhere, and of stored letters."""
 
 from __future__ import annotations
 

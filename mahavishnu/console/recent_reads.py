@@ -82,11 +82,7 @@ class RecentReads:
         return self._pace.monotonic()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[R]], since: float = float("-inf")) -> Recent[R]:
-        """Return what `read` gives, or has given lately under this key. Raises its error if there is nothing recent.
-
-        The key has to say all that the answer depends on, also what the caller may see. A read that began before
-        `since` is no answer.
-        """
+        """Return a recent answer under this key, from `since` on, or that of `read`. Raises its error without one."""
         now = self._pace.monotonic()
         kept = self._find(key, now, since)
         if kept is not None and now - kept.began < _pause(kept, RENEWED_AFTER):

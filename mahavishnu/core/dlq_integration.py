@@ -15,11 +15,7 @@ __all__ = ["CaptureOutcome", "DLQIntegration", "DLQIntegrationStrategy", "create
 
 
 def create_dlq_integration(app: Any) -> DLQIntegration:
-    """The integration for an app that has a `dlq`, with the strategy of its `config`.
-
-    A queue that the app made by itself follows the settings where it was not told otherwise, and runs letters as the
-    app does.
-    """
+    """Return the integration of an app's `dlq`, by the strategy of its `config`; it follows the app's settings."""
     config = getattr(app, "config", None)
     if isinstance(config, MahavishnuSettings):
         wiring.apply_defaults(app.dlq, config, getattr(app, "chain", None))

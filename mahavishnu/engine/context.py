@@ -225,11 +225,7 @@ class QueueContext:
     async def require(
         self, act: str, subject: str = "queue", where: str | None = None, *, makes: DeadLetter | None = None
     ) -> None:
-        """Raise PermissionDenied if who acts may not do this; for what the audit does not record.
-
-        It is done in the namespace `where`, if not in the queue's own; the letter that it `makes` has to be in the
-        scope, too.
-        """
+        """Raise PermissionDenied if who acts may not do this in a namespace; for what the audit does not record."""
         await self.audit.require(act, subject, where, makes=makes)
 
     async def note_read(self, act: str, subject: str, where: str | None = None, **facts: Any) -> None:

@@ -99,11 +99,7 @@ class EventBus:
 
 
 class QueuedListener:
-    """Calls a listener in a thread of its own: however slow it is, nobody waits for it.
-
-    One that is a coroutine function is awaited in the event loop that published. Past `MOST_WAITING`, events are
-    dropped, counted and logged.
-    """
+    """Calls a listener in its own thread, or awaits it in the loop; past `MOST_WAITING`, events are dropped."""
 
     def __init__(self, listener: Callable[[Any], object], counts: Counter[str]) -> None:
         self.is_wanted = True

@@ -104,11 +104,7 @@ class Service(Generic[S]):
 
 
 def service_of(queue: LetterQueue, name: str, target: str) -> Any:
-    """Return the queue's service of this name; import its class, `module:Class`, and make it at first use.
-
-    A class whose `NEEDS` names an act belongs to the process: an actor's view has it for those who may do that. Raise
-    PermissionDenied.
-    """
+    """Return the queue's service of this name, made at first use. Raise PermissionDenied without the act it `NEEDS`."""
     if name not in vars(queue):
         kind: Any = load(target)
         if (act := getattr(kind, "NEEDS", None)) is not None:

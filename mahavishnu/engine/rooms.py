@@ -1,8 +1,4 @@
-"""A room: one feature, declared in one object by names that are imported when they are needed.
-
-A declaration imports nothing. The queue, the server, the command line without a server and its help read the same
-objects, which `mahavishnu.core.rooms` lists.
-"""
+"""A room: one feature, declared in one object by names that are imported when they are needed."""
 
 from __future__ import annotations
 

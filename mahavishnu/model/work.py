@@ -165,11 +165,7 @@ def repos_left(letter: DeadLetter, success: Success) -> tuple[str, ...] | None:
 
 
 def _was_captured_before(letter: DeadLetter, success: Success) -> bool:
-    """Return True if certainly all failures of the letter came before the run began.
-
-    An instant of another machine's clock may be later than it says. In doubt the letter stays open: its work done twice
-    does less harm than a lost failure.
-    """
+    """Return whether all failures of the letter certainly came before the run; in doubt, it stays open."""
     last = _last_captured(letter)
     if last > success.began:
         return False

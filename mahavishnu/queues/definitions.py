@@ -294,11 +294,7 @@ class QueueDefinitions:
         return found
 
     async def recall_many(self, names: Sequence[str]) -> Mapping[str, QueueDefinition | StoreUnavailable]:
-        """Return the definitions for work on items, of those names that exist.
-
-        While the store is away, they are as last read, or else as the settings declare them. Any other queue is
-        unknown: nothing may be kept for a queue that may not exist.
-        """
+        """Return existing definitions; while the store is away, those last read or declared, and no others."""
         try:
             found = await self.by_name(names)
         except StoreUnavailable as problem:

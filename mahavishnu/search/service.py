@@ -103,11 +103,7 @@ class Search:
         ]
 
     async def suggest(self, text: str, position: int | None = None, *, limit: int = MOST_SUGGESTIONS) -> Suggestions:
-        """Suggest texts for a position of an unfinished text, which is its end unless given.
-
-        Names come from the language; values from it where they are a fixed set, else from the letters that there are,
-        the most frequent first. Those are counted anew after half a minute at the soonest.
-        """
+        """Suggest texts at a position (default: the end): names and fixed values, or letters' most frequent values."""
         if type(limit) is not int or not 1 <= limit <= _MOST:
             raise InvalidInput(f"limit must be a whole number from 1 to {_MOST}, not {limit!r:.80}")
         if len(text) > LONGEST_TEXT:

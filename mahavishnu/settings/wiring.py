@@ -152,11 +152,7 @@ _COUNT = "SELECT count(*) FROM letters WHERE resolution_status IS NOT 'deleted'"
 
 
 def other_local_files(settings: MahavishnuSettings) -> dict[Path, int]:
-    """Return the local stores in the state directory that are not of these settings, with their letters counted.
-
-    They are of another OpenSearch, or of the same one by another address. Empty where letters live in memory, which is
-    no home for them.
-    """
+    """Return local stores in the state directory of other settings or addresses, with their letters counted."""
     if settings.dlq_store_url.startswith("memory:"):
         return {}
     try:

@@ -255,11 +255,7 @@ class Collection(Protocol[T]):
         ...
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
-        """Remove if unchanged; False if it was changed or is gone.
-
-        Where the answer was lost and the record is gone, that is True, though somebody else may have been the one: a
-        removal is no way to claim a record.
-        """
+        """Remove if unchanged; False if changed or gone. After a lost answer, True may be the removal of another."""
         ...
 
     async def get(self, keys: Sequence[str]) -> list[Result[T]]:

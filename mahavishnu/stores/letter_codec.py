@@ -435,11 +435,7 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
 def text_decoder(
     kind: type[L], read_json: Callable[[bytes], Json] = Json.from_stored
 ) -> Callable[[str, Version | None], L | None]:
-    """Return what reads a document's text, in half the time; it gives None for a text to read with more care.
-
-    Such a text is corrupt, or holds what msgspec does not take: an escaped lone surrogate, for example. `read_json`
-    reads what users gave: by default as it is, because the store has written it.
-    """
+    """Return a quick reader of documents' texts, None for unusual ones; `read_json` reads what users gave."""
 
     def decode(text: str, version: Version | None) -> L | None:
         try:

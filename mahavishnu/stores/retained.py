@@ -157,11 +157,7 @@ async def keep_revisions(revisions: Collection[Revision], letters: Sequence[Dead
 async def forget_revisions(
     revisions: Collection[Revision], history: Collection[FormerLetter], letters: Sequence[DeadLetter]
 ) -> None:
-    """Delete the revisions of deleted letters and of those that they absorbed; those of letters in the history stay.
-
-    The latest are deleted also if a search does not show them yet. Raises StoreError unless all of it is gone. Doing it
-    twice is doing it once.
-    """
+    """Delete revisions of deleted letters, but of none in the history; repeatable. Raises StoreError if any is left."""
     latest = [
         revision_key(letter.entry_id, number)
         for letter in letters

@@ -423,11 +423,7 @@ def return_from_error(
 def recover(
     task: TaskRecord, *, now: datetime, reason: str = "reset_to_waiting", processor: str | None = None
 ) -> TaskRecord:
-    """Reset a task that hangs in an active state: it waits for a retry, and the recovery is counted.
-
-    Steps that were handed out can be run again at once; late reports of their former runs are refused. Raises
-    IllegalMove.
-    """
+    """Reset a task that hangs in an active state, count that, and refuse late reports. Raises IllegalMove."""
     before_taking = {StepState.ENQUEUED: StepState.PENDING, StepState.IN_PROGRESS: StepState.WAITING_FOR_RETRY}
     for step in task.steps:
         if (before := before_taking.get(step.state)) is not None:

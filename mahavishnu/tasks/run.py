@@ -105,11 +105,7 @@ class TaskRun:
         return ResultForm.of(function, self._context.value_kinds)
 
     def kept_result(self, name: str, form: ResultForm) -> tuple[Any] | None:
-        """Return the step's result from a former run, in a tuple; None if it has to be run.
-
-        Raises InvalidInput for a name that this run has had already, StepExhausted for a step that may not be run, and
-        CannotRestore.
-        """
+        """Return a step's former result in a tuple, or None. Raises InvalidInput, StepExhausted, CannotRestore."""
         if name in self._begun:
             raise InvalidInput(
                 f"step {name!r:.80} is there twice in one run of task {self.task.task_id}, and a retry could not tell "

@@ -373,11 +373,7 @@ class Lifecycle:
         return await self._report(task_id, step, move)
 
     async def fail_step(self, task_id: str, step: str, error: BaseException | str, *, permanent: bool = False) -> bool:
-        """Fail a step, which waits for its retry.
-
-        If it failed for good, or has no attempt left, its task is in error with it, and has a letter. False if the
-        report came too late, or twice.
-        """
+        """Fail a step, which waits for its retry, or fails its task for good. False for a late or repeated report."""
         text = error_text(error)
         mask, given = self._context.letter_factory.mask_error, self._given.get(task_id)
         request = None if given is None else LetterRequest(task_id, given.value)

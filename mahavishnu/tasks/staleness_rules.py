@@ -170,11 +170,7 @@ class StalenessWatch:
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """The staleness of a task: its time in its state, and by how much it has exceeded which limit.
-
-    `late` is by how much it has been too long in its state, `over_age` by how much it is too old; one of them may be
-    below zero.
-    """
+    """A task's time in its state, and by how much it exceeds which limit: `late` and `over_age` may be negative."""
 
     in_state: timedelta
     threshold_minutes: int
@@ -317,11 +313,7 @@ def pauses_after(
 def watch_after(
     before: StalenessWatch | None, rules: StalenessRules, now: datetime, *, namespace: str, seen_at: datetime | None
 ) -> StalenessWatch | None:
-    """Return the record of a look that begins now; None if nothing has to be written.
-
-    `seen_at` is when this process looked last, which the record need not say: while nothing was tracked, nothing was
-    written.
-    """
+    """Return the record of a look that begins now, or None for no write; `seen_at` is the latest look here."""
     if not rules.enabled:
         return None if before is None or before.off else replace(before, looked_at=now, off=True)
     if before is None:
@@ -434,11 +426,7 @@ OPEN_TASK = Query((Is("state", OPEN),), limit=1)  # whether there is one
 def stale_queries(
     rules: StalenessRules, now: datetime, limit: int, *, share: float = 1, untold: bool = False
 ) -> Iterator[Query]:
-    """Yield the queries for tasks that may be stale, oldest first: one for each template, state and limit.
-
-    Tasks of no known template are one more. With `untold`, only tasks without a warning or flag in their states. A
-    pause makes tasks less stale, never more: so `judge` decides.
-    """
+    """Yield queries for tasks that may be stale, by template, state and limit; `untold`: without a warning."""
     known = tuple(rules.templates)
     unless: tuple[Condition, ...] = (Missing("attention"),) if untold else ()
     for template in (*known, None):

@@ -149,11 +149,7 @@ class Payload(NamedTuple):
 
 
 def write_payload(request: LetterRequest, patterns: Sequence[str] = (), kinds: Iterable[ValueKind] = ()) -> Payload:
-    """Return the request's task as a letter keeps it. Raises InvalidPayload for a task without any JSON form.
-
-    Values that would not come back equal are noted, and so are those that the request masks: a person has to look at
-    them.
-    """
+    """Return the request's task as a letter keeps it, noting lossy or masked values. Raises InvalidPayload."""
     from mahavishnu.values.typed_json import MASKED, plain_text
 
     is_usual = request.write is None and not patterns and not request.redact

@@ -153,11 +153,7 @@ def _has_small_ints(value: Any) -> bool:
 
 
 def write(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tuple[Any, Types]:
-    """The value as plain JSON, and its types by path.
-
-    Raises InvalidPayload, naming the path, for what cannot come back: other types, subclasses of known ones, keys of
-    mixed types, circles, what is nested deeper than 200.
-    """
+    """Return the value as plain JSON, and its types by path. Raises InvalidPayload, naming what cannot come back."""
     return _Writer(kinds, name, None).write(value)
 
 

@@ -209,11 +209,7 @@ class AttemptRunner:
         return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
 
     async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
-        """Call the workflow with a time limit, and note its result or error, `CancelledError` included.
-
-        A sync callback runs in a thread, so that it cannot stop the others; past the limit it is counted as failed, but
-        nothing can interrupt a thread.
-        """
+        """Call the workflow, a sync one in a thread, within a time limit; note any result or error."""
         limit_seconds = self._context.limits.run_seconds
         try:
             plain = self._context.letter_factory.encryption.decrypt_letter(letter)

@@ -138,11 +138,7 @@ class WorkerWatch:
 
 
 class WorkerRegistry:
-    """Signs the list of live workers, and knows which letters this one looks after.
-
-    `adapters` returns its current adapters, or None if its callback takes any letter. Errors cost conflicts, never
-    correctness: every claim is a compare-and-set.
-    """
+    """Signs the list of live workers with current `adapters` (None: any), and knows this one's share of letters."""
 
     def __init__(
         self,

@@ -150,11 +150,7 @@ class Workers:
         return found
 
     async def waiting(self, overdue: timedelta | None = None) -> Sequence[WaitingLetters]:
-        """Return the open letters that are to be retried and that no live worker can run, by queue and adapter.
-
-        With `overdue`, only those that have been due for so long. Empty where that is unknown, as in an outage. Raises
-        StoreError.
-        """
+        """Return open letters to be retried, `overdue` if given, that no live worker can run. Raises StoreError."""
         await self._context.open()
         roll = await self._roll()
         return [] if roll is None else await self._waiting(roll.possible, overdue)
@@ -197,11 +193,7 @@ class Workers:
         return count_by_adapter(all_, NO_ADAPTER), count_by_adapter(late, NO_ADAPTER)
 
     async def _due_by_adapter(self, overdue: datetime) -> Sequence[Mapping[str | None, int]]:
-        """Count the letters of each adapter to be retried: all, and those that are overdue.
-
-        Only open letters have a due date, so an index has all that is counted, and no letter is read but those that are
-        being run. Empty in an outage.
-        """
+        """Count the letters of each adapter to be retried, all and overdue, by an index. Empty in an outage."""
         now, edge = self._context.clock.now(), instant(overdue) + _RESOLUTION
         running = Is("status", (DeadLetterStatus.RETRYING,)), Not(Between("due_at", at_most=now))
         tallies = await asyncio.gather(  # each letter is in one of the first two

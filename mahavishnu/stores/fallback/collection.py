@@ -266,11 +266,7 @@ class FallbackCollection(Generic[T]):
         return home.plus(histogram_of(self.kind, kept, query, buckets))
 
     async def _kept_records(self) -> list[T] | None:
-        """Return the records that are kept locally; of one that may have come home, the one there.
-
-        The primary store is to count all but these: so each is counted once, whatever moves meanwhile. None where there
-        are too many for that, or one cannot be read. Raises StoreUnavailable.
-        """
+        """Return locally kept records, or their twins; None if too many or unreadable. Raises StoreUnavailable."""
         if self._away is not None:
             return []
         held: list[LocalCopy[T]] = []

@@ -36,11 +36,7 @@ _MARK = "held_uncertain"
 
 @dataclass(frozen=True, slots=True)
 class LocalCopy(Generic[T]):
-    """A record that the local store keeps for the primary one.
-
-    While `uncertain`, its twin may exist in the primary store (an answer was lost, or it is being moved there), and it
-    must not change: two copies that both live on could be run twice.
-    """
+    """A record kept for the primary store; while `uncertain`, it may exist there too, and must not change."""
 
     record: T
     uncertain: bool = False

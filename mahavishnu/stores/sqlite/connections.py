@@ -70,11 +70,7 @@ class Connector:
 
 
 def provide(path: Path) -> None:
-    """Make the file if it is missing, and check that it is ours.
-
-    Raises StoreMisconfigured where there can be none, StoreUnavailable where the disk is full, and, leaving it as it
-    is, StoreCorrupt for any file but ours, and IncompatibleStore for that of another version.
-    """
+    """Make or check the file. Raises StoreMisconfigured, StoreUnavailable, StoreCorrupt and IncompatibleStore."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreMisconfigured(f"SQLite {sqlite3.sqlite_version} is too old; 3.35 or newer is needed")
     try:
