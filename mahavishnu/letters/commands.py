@@ -194,17 +194,13 @@ async def status(api: Connection, json: AsJson = False) -> Any:
     _numbers(numbers, api)
 
 
-@command()
-async def clear(api: Connection, yes: Yes = False, reason: Reason = None, json: AsJson = False) -> Any:
+@command(lambda done: print_line(f"{done['cleared']} letters deleted"))
+async def clear(api: Connection, yes: Yes = False, reason: Reason = None) -> Any:
     """Delete every open letter. Nothing brings them back."""
     if not yes:
         size = (await api.get("/dlq/statistics"))["queue_size"]
         confirm(f"Delete every open letter, {size} now?")
-    body = api.with_actor(confirm="delete every open letter", notes=reason)
-    cleared = await api.post("/dlq/clear", body)
-    if json:
-        return cleared
-    print_line(f"{cleared['cleared']} letters deleted")
+    return await api.post("/dlq/clear", api.with_actor(confirm="delete every open letter", notes=reason))
 
 
 def reclassify(

@@ -64,6 +64,8 @@ async def namespaces(api: Connection, json: AsJson = False) -> Any:
     print_table(("namespace", "open", "for people"), rows, empty="no namespace can be seen")
 
 
+_WAITS = ("avg_minutes_in_state", "max_minutes_in_state", "stale_over_1h", "stale_over_1day")
+_STATE = ("current_state", "task_count", *_WAITS)
 _MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
 
 
@@ -94,18 +96,7 @@ def dashboard(
 def _print_states(lines: list[dict[str, Any]]) -> None:
     print_table(
         ("state", "tasks", "mean minutes", "longest", "over 1 h", "over 1 day", "longest in it"),
-        [
-            (
-                each["current_state"],
-                each["task_count"],
-                each["avg_minutes_in_state"],
-                each["max_minutes_in_state"],
-                each["stale_over_1h"],
-                each["stale_over_1day"],
-                " ".join(each["top_stale_tasks"]),
-            )
-            for each in lines
-        ],
+        [(*(each[name] for name in _STATE), " ".join(each["top_stale_tasks"])) for each in lines],
         empty="no lifecycle task is open",
         spare=("mean minutes",),
     )

@@ -110,21 +110,17 @@ async def show(api: Connection, queue: Queue, project: Project = None) -> Any:
     return await api.get(f"/queues/{path_part(queue)}")
 
 
-@command(new=True)
+@command(lambda made: print_line(f"queue {made['name']} is defined"), new=True)
 async def create(
     api: Connection,
     queue: Queue,
     options: QueueOptions,
     external: Annotated[bool, typer.Option("--external", help="Its items are elsewhere.")] = False,
     project: Project = None,
-    json: AsJson = False,
 ) -> Any:
     """Define a queue."""
     kind = {"kind": "external"} if external else {}
-    made = await api.post("/queues", {"name": queue, **options.body, **kind, **api.with_actor()})
-    if json:
-        return made
-    print_line(f"queue {made['name']} is defined")
+    return await api.post("/queues", {"name": queue, **options.body, **kind, **api.with_actor()})
 
 
 @command(_print_queue)
@@ -251,15 +247,10 @@ async def fail(
     print_line(f"item {item[:_SHORT]} of queue {queue} failed: {after['status']}")
 
 
-@command()
-async def retry(
-    api: Connection, queue: Queue, item: Item, reason: Reason = None, project: Project = None, json: AsJson = False
-) -> Any:
+@command(lambda done: print_line(f"retried item {done['item_id'][:_SHORT]} of queue {done['queue_name']}"))
+async def retry(api: Connection, queue: Queue, item: Item, reason: Reason = None, project: Project = None) -> Any:
     """Have a dead or failed item leased again, with no failure counted."""
-    done = await api.post(f"{_item_path(queue, item)}/retry", api.with_actor(notes=reason))
-    if json:
-        return done
-    print_line(f"retried item {done['item_id'][:_SHORT]} of queue {queue}")
+    return await api.post(f"{_item_path(queue, item)}/retry", api.with_actor(notes=reason))
 
 
 @command()

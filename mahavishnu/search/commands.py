@@ -54,11 +54,7 @@ def save(
     return converse
 
 
-@command()
-async def delete(api: Connection, name: Name, json: AsJson = False) -> Any:
+@command(lambda gone: print_line(f"{gone['name']} is deleted; it was: {gone['text']}"))
+async def delete(api: Connection, name: Name) -> Any:
     """Delete a view."""
-    path = f"/views/{path_part(name)}"
-    gone = (await api.ask("DELETE", path, body=api.with_actor())).json()
-    if json:
-        return gone
-    print_line(f"{gone['name']} is deleted; it was: {gone['text']}")
+    return (await api.ask("DELETE", f"/views/{path_part(name)}", body=api.with_actor())).json()

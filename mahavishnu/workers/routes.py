@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictFloat, StrictInt
 from starlette.responses import Response
 
-from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import (
     clear_headers,
@@ -32,7 +31,6 @@ from mahavishnu.http.schemas import (
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.workers.claims import Claims
-from mahavishnu.workers.rules import AdapterLimit
 from mahavishnu.workers.service import AdapterLimits, Workers
 
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on letters"))]
@@ -181,7 +179,7 @@ class LimitLine(ResponseModel):
 @limits_router.get("", response_model=list[LimitLine], summary="Adapters with a limit", name="list")
 async def list_limits(dlq: Queue, actor: Viewer) -> Response:
     """List the adapters that have a limit, by name."""
-    return json_response([_limit_json(dlq, each) for each in await dlq.service(AdapterLimits).list()])
+    return json_response([each.to_dict(dlq.clock.now()) for each in await dlq.service(AdapterLimits).list()])
 
 
 @limits_router.patch(
@@ -192,7 +190,7 @@ async def limit(dlq: Queue, actor: Limiter, adapter: str, body: LimitRequest) ->
     changes: Any = body.model_dump(exclude_unset=True, exclude={"by", "notes"})
     by = acting_name(actor, body.by)
     made = await dlq.service(AdapterLimits).limit(decode_id(adapter), by=by, notes=body.notes, **changes)
-    return json_response(_limit_json(dlq, made))
+    return json_response(made.to_dict(dlq.clock.now()))
 
 
 @limits_router.post(
@@ -203,8 +201,4 @@ async def reset(dlq: Queue, actor: Limiter, adapter: str, body: ActionRequest | 
     given = body or ActionRequest()
     by = acting_name(actor, given.by)
     made = await dlq.service(AdapterLimits).reset(decode_id(adapter), by=by, notes=given.notes)
-    return json_response(_limit_json(dlq, made))
-
-
-def _limit_json(dlq: LetterQueue, limit: AdapterLimit) -> dict[str, Any]:
-    return limit.to_dict(dlq.clock.now())
+    return json_response(made.to_dict(dlq.clock.now()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -232,11 +232,10 @@ def without_worker(waiting: Iterable[WaitingLetters], workers: Collection[Worker
 
 def count_by_adapter(waiting: Sequence[WaitingLetters], none: str) -> Mapping[str, int]:
     """Count the letters of each adapter; `none` stands for letters that name none."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for each in waiting:
-        name = each.adapter or none
-        counts[name] = counts.get(name, 0) + each.count
-    return counts
+        counts[each.adapter or none] += each.count
+    return dict(counts)
 
 
 def what_is_missing(adapter: str | None) -> str:
