@@ -173,10 +173,7 @@ async def come_back(
 
 @router.get("/logout/provider")
 async def leave_provider(request: Request, key: Text = "") -> Response:
-    """Lead a browser that was logged out here on to the provider, to be logged out there.
-
-    A page in between: browsers let no form lead to another site, also not by a redirect.
-    """
+    """Lead a logged-out browser to the provider by a page: browsers let no form lead to another site."""
     logins = request.app.state.sessions.logins
     place = None if logins is None else logins.place_of(key)
     if place is None:

@@ -501,10 +501,7 @@ def owed_channels(alert: Alert, rules: AlertRules, now: datetime) -> tuple[str, 
 
 
 def hold_alert(alert: Alert, holder: str, channels: Iterable[str], now: datetime, skew: timedelta) -> Alert | None:
-    """Return the alert reserved by this process for telling these channels; None while another one may be telling.
-
-    It records that they are told: if the process dies now, they may have heard of it, and hear when it is over.
-    """
+    """Return the alert reserved for telling these channels, and recorded as told; None while another tells it."""
     others = alert.holder not in (None, holder)
     if others and alert.held_until is not None and now < alert.held_until + skew:
         return None

@@ -226,10 +226,7 @@ class Alerts:
     # --- what is wrong now
 
     async def _find(self, own: frozenset[str]) -> tuple[dict[str, Finding], Callable[[str], bool]]:
-        """Return the problems now, by the names of alerts; and a test whether another alert is over.
-
-        Only one of a kind that was looked at completely can be over because nothing was found.
-        """
+        """Return problems by alert, and a test whether one is over: only if its kind was looked at completely."""
         rules, now = self._rules, self._clock.now()
         health = await self._dlq.health()
         found: list[Finding | None] = [store_finding(health.status, health.detail, rules)]

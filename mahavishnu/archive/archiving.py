@@ -258,10 +258,7 @@ class Archiving:
 async def work_on_pages(
     given: AsyncIterator[P], work: Callable[[P], Coroutine[Any, Any, None]], at_once: int = 2
 ) -> None:
-    """Do the `work` on each page, on so many `at_once`, so that the store is not idle while a page is being prepared.
-
-    Raises what reading or the first work that fails raises, after the others have been cancelled and have ended.
-    """
+    """Do the `work` on each page, so many `at_once`. Raises the first error, after the others have ended."""
     running: set[asyncio.Task[None]] = set()
     try:
         async for page in given:
@@ -464,10 +461,7 @@ class Leftovers:
         await self._letters.write([evolve(letter, revision=0, previous_entry_id=None) for letter in done])
 
     async def keep_unique(self, moves: Sequence[ArchiveMove]) -> None:
-        """Add to these letters what only copies of their former ones have: those are removed when the letters leave.
-
-        A former letter has such a copy if it was archived before its successor wrote it into the history.
-        """
+        """Add what only copies of these letters' former ones have: those are removed when the letters leave."""
         of = {each.entry_id: move for move in moves for each in move.former}
         found = await self._partitions.find_copies(list(of), unreadable={})
         copies = [copy for own in found.values() for copy in own if copy.former]

@@ -256,10 +256,7 @@ class Plugins:
         return self
 
     def reload(self) -> None:
-        """Load everything again, with new and changed files and rules, and end every quarantine.
-
-        Plugins registered at run time stay. Raises InvalidInput, and changes nothing, if the rules are wrong.
-        """
+        """Load everything again, and end quarantines; plugins of run time stay. Raises InvalidInput for wrong rules."""
         with self._lock:
             self._load()
 

@@ -157,10 +157,7 @@ class Console:
         return await self.recent.get(_key(request, dlq, name, *more), read, self._since(request))
 
     def _since(self, request: Request) -> float:
-        """Return the earliest time at which what is shown to this browser may have been read.
-
-        A user who acted at another server of the same store sees it here, too; what was done here is forgotten here.
-        """
+        """Return the earliest time of a read for this browser, whose user may have acted at another server."""
         if request.cookies.get(_ACTED, self._id) == self._id:
             return float("-inf")
         since: float = request.scope.setdefault("read_since", self.recent.now())

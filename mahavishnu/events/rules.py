@@ -92,10 +92,7 @@ def position_key(namespace: str, consumer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some stored events in their order. `next` is what to read after, and to acknowledge when all were dealt with.
-
-    `has_more` says whether there were others when it was read.
-    """
+    """Stored events in order. `next` is what to read after, or acknowledge; `has_more`: others were there."""
 
     events: tuple[DomainEvent, ...]
     next: int

@@ -215,10 +215,7 @@ class DomainEvents:
         consumer: str | None = None,
         names: str | Sequence[str] = "*",
     ) -> EventPage:
-        """Return stored events in their order, after a number; without one after what `consumer` has acknowledged.
-
-        Only events with these `names`. Raises StoreError, InvalidInput.
-        """
+        """Return events of these `names` after a number or `consumer`'s position. Raises StoreError, InvalidInput."""
         await self._context.require("events.read", "events")
         await self._context.open()
         if after is None and consumer is not None:

@@ -65,10 +65,7 @@ NO_LETTERS = GroupCount()
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """The counts of all groups, of open letters without a group, and of those that need manual action.
-
-    `hours` are the letters of each of the last 24 hours, oldest first, where one group was counted.
-    """
+    """Counts of groups, of ungrouped open letters, and of manual ones; `hours` has the last 24 of a single group."""
 
     groups: Mapping[str, GroupCount]
     ungrouped: int = 0

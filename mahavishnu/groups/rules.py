@@ -157,10 +157,7 @@ def release_hold(group: Group, release: str, now: datetime, by: str) -> Group:
 
 
 def split_for_regroup(group: Group, fingerprint: str, now: datetime, by: str) -> tuple[Group, Group]:
-    """Move the record of a group whose open letters all belong to another group now, one without a record.
-
-    Return the new group with the record, and the rest of the old one; each has a note about the other.
-    """
+    """Move a group's record to the group of all its open letters; return both, each with a note about the other."""
     now, by = instant(now), _text(by, "by", LONGEST_NAME)
     came = Note(now, by, f"its letters were in group {group.fingerprint} before")
     went = Note(now, by, f"its letters are in group {fingerprint} now, with what was said of them")

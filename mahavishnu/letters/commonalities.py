@@ -288,10 +288,7 @@ class GroupCommonalities:
 
 @dataclass(frozen=True, slots=True)
 class LetterContrasts:
-    """The facts that a letter lacks and succeeded letters of its adapter had, the clearest first.
-
-    Of the `succeeded` the newest `sampled` were read; numbers in `items` are of these.
-    """
+    """Facts that succeeded letters of its adapter had and a letter lacks; `items` are of the newest `sampled`."""
 
     task_id: str
     adapter: str

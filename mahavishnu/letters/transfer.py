@@ -379,10 +379,7 @@ def _encode(document: Any) -> str | None:
 
 
 def _read_text(text: str) -> DeadLetter | None:
-    """Return the letter of a text, which is decoded once; None if anything about it is unusual.
-
-    Values that users gave are read and written anew: that computes the digest, and removes white space.
-    """
+    """Return the letter of a text, decoded once, with users' values written anew; None if it is unusual."""
     if nesting_depth(text) > MAX_DEPTH or (letter := _decode_foreign(text, None)) is None:
         return None
     try:

@@ -238,10 +238,7 @@ def event_key(namespace: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DomainEvent:
-    """Something that happened. A stored one has the `number` that it has in its namespace, beginning with 1.
-
-    An event may come twice: equal events have the same `event_id`.
-    """
+    """Something that happened, with its `number` in the namespace once stored. Repeats have the same `event_id`."""
 
     event_id: str
     name: str

@@ -191,10 +191,7 @@ class QueueLetters:
         what: str | None = None,
         by: str = "",
     ) -> tuple[DeadLetter, DeadLetter]:
-        """Change an item that has not been moved; it may be on its way at any moment, so each state is looked at.
-
-        `arrive` tells whether the item is at its target; from then on the one here cannot be changed.
-        """
+        """Change an item in any state of a move, unless `arrive` finds it at its target: it cannot be changed then."""
         for _ in range(_MOVED_TRIES):
             if items.was_moved(letter) or (letter.is_open and letter.bound_for is not None and await arrive(letter)):
                 raise IllegalMove(letter.entry_id, move, "moved", f"it is in queue {letter.bound_for} now", what="item")

@@ -91,10 +91,7 @@ class QueueMoves:
             return False
 
     async def arrive(self, letter: DeadLetter) -> bool:
-        """Move an item to its target if possible. Return whether it is there. Raise StoreError if unknown.
-
-        Looking for it would not be enough: a mover may still be writing when a person wants the item back.
-        """
+        """Move an item to its target if possible, even beside another mover; tell if it is there. Raise StoreError."""
         target = str(letter.bound_for)
         if not self.definitions.is_seen(target):  # whether it is there already cannot be told to who acts
             raise IllegalMove(letter.entry_id, "change", "on its way", "to a queue outside of your scope", what="item")

@@ -75,10 +75,7 @@ def revision_key(entry_id: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Content that people may change of a letter, as it was after `number` edits, at `updated_at`.
-
-    It names no person: it says what the letter was, which is true whoever changed it next.
-    """
+    """Content of a letter that people may change, after `number` edits, at `updated_at`. It names no person."""
 
     entry_id: str
     number: int

@@ -96,10 +96,7 @@ def ended_steps(letter: DeadLetter) -> list[str]:
 
 
 def new_task_id(letter: DeadLetter) -> str:
-    """Return the id of the task that begins the letter's work anew: the same until that is asked for once more.
-
-    It is so by a success that is not enough, by other repos, and by an edit that takes the record of the task away.
-    """
+    """Return the id of the task that begins the work anew: the same until a success, repos or an edit ask again."""
     parts = [letter.entry_id, str(_times_asked(letter)), *sorted(letter.repos)]
     if letter.source.state is not None and not tasks_of(letter):
         parts.append(f"edit {letter.revision}")

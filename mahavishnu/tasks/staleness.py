@@ -142,10 +142,7 @@ class StaleTasks:
         return watch.pauses if watch is not None else ()
 
     async def detect(self, dry_run: bool = True, batch_size: int = 100) -> list[StaleRow]:
-        """Return the stale tasks, the most overdue first, with what became of each; see `Lifecycle`.
-
-        Tasks that need no action take no place of another one.
-        """
+        """Return stale tasks, most overdue first, and what became of each; idle ones take no place. See `Lifecycle`."""
         if type(batch_size) is not int or not 1 <= batch_size <= _MOST:
             raise InvalidInput(f"batch_size must be a whole number from 1 to {_MOST}, not {batch_size!r:.80}")
         look = await self._begin_look()

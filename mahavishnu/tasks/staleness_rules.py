@@ -440,10 +440,7 @@ def stale_queries(
 
 
 def overdue_in(stale: Staleness, query: Query) -> timedelta:
-    """Return by how much a task has exceeded the limit that this one of the `stale_queries` is about.
-
-    The query finds the most overdue first.
-    """
+    """Return how far a task exceeds the limit of one of the `stale_queries`, which find the most overdue first."""
     return stale.late if query.sort[0].field == "state_entered_at" else stale.over_age
 
 

@@ -278,10 +278,7 @@ class FileReplaced(StoreUnavailable):
 
 
 class Connections:
-    """Opens the connections, prepares the tables, and opens all anew where the name stands for another file.
-
-    A writer holds `changing`. `warning` says that a file was lost sight of in that way.
-    """
+    """Opens connections, prepares tables, and reopens lost files, with a `warning`. Writers hold `changing`."""
 
     def __init__(self, connect: Connector, tables: Iterable[Table[Any]], readers: int) -> None:
         self.path = connect.path
