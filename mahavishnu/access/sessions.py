@@ -37,7 +37,7 @@ class Sessions:
     def __init__(
         self, access: Access, clock: Clock, keys: Sequence[str] = (), logins: ProviderLogins | None = None
     ) -> None:
-        """Sign with the first of `keys`, or a temporary one, and believe all. Raises InvalidInput for a short key."""
+        """Sign with the first of `keys` (or a temporary one), and accept all. Raises InvalidInput for a short key."""
         if any(len(key) < SHORTEST_KEY for key in keys):
             raise InvalidInput(f"a key in server.session_keys has at least {SHORTEST_KEY} characters")
         self._access, self._clock, self.logins = access, clock, logins

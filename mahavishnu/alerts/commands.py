@@ -8,7 +8,7 @@ import typer
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
-from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_table, when
+from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_records, print_table, when
 
 
 @command()
@@ -35,16 +35,16 @@ async def rules(api: Connection, json: AsJson = False) -> Any:
     found = await api.get("/alerts/rules")
     if json:
         return found
-    rows = [
-        (
-            each["rule"],
-            "not known" if each["holding"] is None else str(each["holding"]),
-            ", ".join(each["channels"]) or "nobody",
-            each["about"],
-        )
-        for each in found
-    ]
-    print_table(("rule", "alerts", "told to", "holds when"), rows, empty="there is no rule", texts=("holds when",))
+    print_records(
+        found,
+        {
+            "rule": "rule",
+            "alerts": lambda each: "not known" if each["holding"] is None else str(each["holding"]),
+            "told to": lambda each: ", ".join(each["channels"]) or "nobody",
+            "holds when": "about",
+        },
+        empty="there is no rule",
+    )
 
 
 @command()

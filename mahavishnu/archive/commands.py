@@ -21,6 +21,7 @@ from mahavishnu.cli.output import (
     print_json,
     print_line,
     print_notice,
+    print_records,
     print_table,
     when,
 )
@@ -28,8 +29,6 @@ from mahavishnu.letters.transfer_commands import output_file
 from mahavishnu.letters.view import letter_block
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.tasks.commands import print_task
-
-_MOMENTS = frozenset({"created_at", "closed_at"})
 
 
 class ExportFormat(StrEnum):
@@ -73,6 +72,7 @@ async def run(
 def _print_letters(found: Sequence[Mapping[str, Any]]) -> None:
     columns = {
         "task": "task_id",
+        **{each: each for each in namespace_column(found)},
         "ended": "resolution_status",
         "category": "error_category",
         "created": "created_at",
@@ -80,29 +80,20 @@ def _print_letters(found: Sequence[Mapping[str, Any]]) -> None:
         "month": "partition",
         "entry": "entry_id",
     }
-    _print_archived(found, columns, empty="nothing is archived", spare=("entry", "created"))
+    print_records(found, columns, empty="nothing is archived", spare=("entry", "created"))
 
 
 def _print_tasks(found: Sequence[Mapping[str, Any]]) -> None:
     columns = {
         "tracked task": "task_id",
+        **{each: each for each in namespace_column(found)},
         "name": "name",
         "state": "state",
         "created": "created_at",
         "ended": "closed_at",
         "month": "partition",
     }
-    _print_archived(found, columns, empty="no tracked task is archived", spare=("created",))
-
-
-def _print_archived(
-    found: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str, spare: Sequence[str]
-) -> None:
-    """Print a table: `columns` are the titles, and the name of the value below each. The first one names a record."""
-    (title, name), *others = columns.items()
-    shown = {title: name, **{whose: whose for whose in namespace_column(found)}, **dict(others)}
-    rows = [[when(each[key]) if key in _MOMENTS else each[key] for key in shown.values()] for each in found]
-    print_table(list(shown), rows, empty=empty, spare=spare)
+    print_records(found, columns, empty="no tracked task is archived", spare=("created",))
 
 
 @command(_print_letters)

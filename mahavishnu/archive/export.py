@@ -89,7 +89,7 @@ class ArchiveExport:
         return (await self._change(lambda steps: replace(steps, complete=max(steps.complete, number)))).complete
 
     async def lines(self, after: int, upto: int, form: str) -> AsyncGenerator[str, None]:
-        """Yield the letters of the steps as lines. Raise InvalidInput, StoreUnavailable, CorruptRecord, StoreError."""
+        """Yield the letters of the steps after `after` up to `upto` as lines. Raise InvalidInput and StoreError."""
         if form not in FORMATS:
             raise InvalidInput(f"the format of an export is {' or '.join(FORMATS)}, not {form!r:.80}")
         complete = (

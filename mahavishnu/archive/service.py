@@ -227,7 +227,11 @@ class Archive:
         return found
 
     async def begin_export(self, *, by: str = DEFAULT_ACTOR) -> int:
-        """Begin an export step; return its number, the watermark. Raise InvalidInput, IllegalMove and StoreError."""
+        """Begin an export step with all that was archived since the last one; return its number, the watermark.
+
+        Raise InvalidInput unless the setting `retention.analytics_export` is on, IllegalMove if another export began at
+        the same moment, StoreError.
+        """
         context = self._context
         await context.open()
         async with context.audit.record("archive.export", "queue", by=by) as record:

@@ -62,7 +62,7 @@ class Calls:
         self._by_function: dict[Hashable, FunctionWorkflow] = {}
 
     def decorate(self, function: Callable[..., Any], name: str | None, options: CallOptions) -> Callable[..., Any]:
-        """Return a function that does the same and captures failures. Raises InvalidInput for it or its name."""
+        """Return a function that does the same and captures failures. Raises InvalidInput for a bad one or name."""
         if isinstance(function, staticmethod):
             return staticmethod(self.decorate(function.__func__, name, options))
         function = self._undecorate(function)
@@ -72,7 +72,7 @@ class Calls:
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that this app decorated before, as in a notebook. Raises InvalidInput for another app's."""
+        """Return the function inside if this app decorated it, as in a notebook. Raises InvalidInput for another app's."""
         if not is_decorated(function):
             return function
         if function is vars(function).get("_captures_failures"):  # not a method that has it from its function

@@ -1,4 +1,4 @@
-"""Capture of failures on one page: assess → decide → make → record → announce. It raises nothing."""
+"""Capture of failures on one page: assess → decide → make → record → announce. The pipeline raises nothing."""
 
 from __future__ import annotations
 

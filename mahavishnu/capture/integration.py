@@ -156,7 +156,7 @@ class DLQIntegration:
         *,
         adapter: str | None = None,
     ) -> DeadLetter | None:
-        """Keep a failed run for `adapter`, or the one that its task names; None if it is not or cannot be kept."""
+        """Keep a failed run for `adapter`, or the one that its task names; None if it is not, or cannot be, kept."""
         request = LetterRequest(
             task_id=task_id,
             task=task,

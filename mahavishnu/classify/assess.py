@@ -92,7 +92,7 @@ class Assessor:
         named: ErrorCategory | str | None = None,
         retry_in: timedelta | None = None,
     ) -> Assessment:
-        """Assess a retry reported from elsewhere; what the worker `named` counts. Raises InvalidInput for that."""
+        """Assess a retry reported from elsewhere; a `named` category or wait counts. Raises InvalidInput."""
         errors = [error] if isinstance(error, BaseException) else [*rebuild_errors(error_type, error, None)]
         context = replace(letter_context(letter, at), recalled=error is not errors[0])  # then it has no attributes
         for each in errors:

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
 from typing import Annotated, Any, TypeAlias
@@ -268,6 +268,28 @@ def print_table(
         for number in range(max(map(len, parts))):
             line = [each[number : number + 1] or [""] for each in parts]
             _write(_row(line, [_cells(each[0]) for each in line], [widths[name] for name in left]))
+
+
+def print_records(
+    records: Iterable[Mapping[str, Any]],
+    columns: Mapping[str, str | Callable[[Mapping[str, Any]], Any]],
+    *,
+    empty: str,
+    texts: Sequence[str] | None = None,
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table of records. `columns` are the titles, each with the name of its value, or a function of the record.
+
+    Values whose names end in `_at` are instants.
+    """
+
+    def cell(record: Mapping[str, Any], value: str | Callable[[Mapping[str, Any]], Any]) -> Any:
+        if not isinstance(value, str):
+            return value(record)
+        return when(record[value]) if value.endswith("_at") else record[value]
+
+    rows = [[cell(each, value) for value in columns.values()] for each in records]
+    print_table(list(columns), rows, empty=empty, texts=texts, spare=spare)
 
 
 def _print_blocks(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -172,7 +172,7 @@ def _server(api: FastAPI) -> uvicorn.Server:
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely, and ignore objects from before the first request: it took a quarter of the time."""
+    """Collect garbage rarely, without objects from before the first request: it took a quarter of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)

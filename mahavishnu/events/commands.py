@@ -22,9 +22,8 @@ from mahavishnu.cli.output import (
     print_json,
     print_line,
     print_notice,
-    print_table,
+    print_records,
     short,
-    when,
 )
 from mahavishnu.letters.view import error_of, state_of
 from mahavishnu.model.clock import SystemClock
@@ -52,18 +51,15 @@ async def list_events(
     if json:
         print_json(found)
     else:
-        print_table(
-            ("number", "name", "when", "task", "payload"),
-            [
-                (
-                    each["number"],
-                    each["name"],
-                    when(each["created_at"]),
-                    each["task_id"],
-                    brief(codec.dumps(each["payload"], ensure_ascii=False)),
-                )
-                for each in found["events"]
-            ],
+        print_records(
+            found["events"],
+            {
+                "number": "number",
+                "name": "name",
+                "when": "created_at",
+                "task": "task_id",
+                "payload": lambda each: brief(codec.dumps(each["payload"], ensure_ascii=False)),
+            },
             empty="no such events are stored",
             spare=("task",),
         )

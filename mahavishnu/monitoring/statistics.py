@@ -36,7 +36,7 @@ LOW_SUCCESS, ENOUGH_RETRIES = 0.5, 20  # of a few retries the rate says nothing
 async def queue_statistics(
     context: QueueContext, ledger: Ledger, processor: Processor | None, workers: Workers
 ) -> dict[str, Any]:
-    """Return `get_statistics`: this process's numbers are of its own namespace, a scoped reader's of that part."""
+    """Return `get_statistics`: this process's part for its own namespace only, and a scoped reader's part."""
     tally, summed = await count_letters(context.letters.counted, ledger)
     some_unfit = any(cell.count and values[GROUPS.index("unfit")] is not None for values, cell in tally.cells.items())
     lacking = await workers.numbers(some_unfit=some_unfit)

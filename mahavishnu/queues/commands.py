@@ -11,7 +11,15 @@ import typer
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.options import Every, Limit, Reason
-from mahavishnu.cli.output import AsJson, brief, count_of, print_block, print_line, print_notice, print_table, when
+from mahavishnu.cli.output import (
+    AsJson,
+    brief,
+    count_of,
+    print_block,
+    print_line,
+    print_notice,
+    print_records,
+)
 from mahavishnu.model.errors import InvalidInput
 
 Queue: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
@@ -80,9 +88,8 @@ async def list_queues(api: Connection, project: Project = None, json: AsJson = F
         "lease": "lease_timeout",
         "on dead": "on_dead",
     }
-    rows = [[(each | each["retry"])[name] for name in columns.values()] for each in found]
     empty = "no queue is defined: mahavishnu queue create NAME"
-    print_table(list(columns), rows, empty=empty, spare=("lease", "on dead", "expires"))
+    print_records([each | each["retry"] for each in found], columns, empty=empty, spare=("lease", "on dead", "expires"))
 
 
 def _print_queue(queue: dict[str, Any]) -> None:
@@ -173,21 +180,18 @@ def push(
 
 
 def _print_items(found: list[dict[str, Any]]) -> None:
-    print_table(
-        ("item", "status", "failure_count", "came", "worker", "from", "why", "payload"),
-        [
-            (
-                each["id"],
-                each["status"],
-                each["failure_count"],
-                when(each["created_at"]),
-                each["worker_name"],
-                each["source_queue"],
-                each["last_error"] or each["reason"],
-                brief(json_module.dumps(each["payload"], ensure_ascii=False)),
-            )
-            for each in found
-        ],
+    print_records(
+        found,
+        {
+            "item": "id",
+            "status": "status",
+            "failure_count": "failure_count",
+            "came": "created_at",
+            "worker": "worker_name",
+            "from": "source_queue",
+            "why": lambda each: each["last_error"] or each["reason"],
+            "payload": lambda each: brief(json_module.dumps(each["payload"], ensure_ascii=False)),
+        },
         empty="no items",
         spare=("worker", "from", "came"),
     )

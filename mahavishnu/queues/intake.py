@@ -80,7 +80,7 @@ class QueueLetters:
         return Is("namespace", tuple(items_namespace(self.namespace, queue) for queue in queues), rare=True)
 
     def due(self, queue: str, limit: int) -> Query:
-        """Return the query for leasable items, oldest first, without dueness, whose index has another order."""
+        """Return the query for leasable items, oldest first; not by date, since that index has another order."""
         later = self.context.clock.now() + timedelta(milliseconds=1)
         waits = AnyOf((Between("due_at", at_least=later), Missing("due_at")))
         return Query((self.where(queue), Is("status", (DeadLetterStatus.PENDING,)), Not(waits)), IN_ORDER, limit)

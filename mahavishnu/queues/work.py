@@ -91,7 +91,7 @@ class QueueMoves:
             return False
 
     async def arrive(self, letter: DeadLetter) -> bool:
-        """Move an item to its target if possible, even beside another mover; tell if it is there. Raise StoreError."""
+        """Move an item to its target, even beside another mover; return whether it is there. Raise StoreError."""
         target = str(letter.bound_for)
         if not self.definitions.is_seen(target):  # whether it is there already cannot be told to who acts
             raise IllegalMove(letter.entry_id, "change", "on its way", "to a queue outside of your scope", what="item")

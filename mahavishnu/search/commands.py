@@ -8,7 +8,7 @@ import typer
 
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_table, when
+from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_records
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The view's name.")]
 
@@ -19,9 +19,8 @@ async def list_views(api: Connection, json: AsJson = False) -> Any:
     found = await api.get("/views")
     if json:
         return found
-    rows = [(each["name"], each["text"], each["sort"], each["saved_by"], when(each["saved_at"])) for each in found]
-    columns = ("view", "query", "sort", "saved by", "saved")
-    print_table(columns, rows, empty="no views are saved", texts=("view", "query"))
+    columns = {"view": "name", "query": "text", "sort": "sort", "saved by": "saved_by", "saved": "saved_at"}
+    print_records(found, columns, empty="no views are saved", texts=("view", "query"))
 
 
 @command()

@@ -9,27 +9,23 @@ import typer
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
 from mahavishnu.cli.options import Every, Limit, Reason, Texts, namespace_column
-from mahavishnu.cli.output import AsJson, brief, print_block, print_line, print_notice, print_table, when
+from mahavishnu.cli.output import AsJson, brief, print_block, print_line, print_notice, print_records, print_table, when
 
 Task: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="The id of the lifecycle task, as list shows it.")]
 
 
 def _print_tasks(found: list[dict[str, Any]]) -> None:
-    whose = namespace_column(found)
-    print_table(
-        ("task", *whose, "name", "state", "since", "step", "worker"),
-        [
-            (
-                each["task_id"],
-                *(each[name] for name in whose),
-                each["name"],
-                each["state"],
-                when(each["state_entered_at"]),
-                ", ".join(step["name"] for step in each["steps"] if step["state"] == "in_progress"),
-                each["processor"],
-            )
-            for each in found
-        ],
+    print_records(
+        found,
+        {
+            "task": "task_id",
+            **{each: each for each in namespace_column(found)},
+            "name": "name",
+            "state": "state",
+            "since": "state_entered_at",
+            "step": lambda each: ", ".join(step["name"] for step in each["steps"] if step["state"] == "in_progress"),
+            "worker": "processor",
+        },
         empty="nothing is tracked now: @app.workflow(track=True) tracks a workflow, --state all lists what has ended",
         spare=("worker",),
     )
@@ -62,28 +58,21 @@ def print_task(found: dict[str, Any]) -> None:
     )
     if found["steps"]:
         print_line("")
-        print_table(
-            ("step", "state", "runs", "last error"),
-            [
-                (step["name"], step["state"], step["attempts"], brief(step["last_error"] or ""))
-                for step in found["steps"]
-            ],
-            empty="",
-        )
+        steps = [
+            (step["name"], step["state"], step["attempts"], brief(step["last_error"] or "")) for step in found["steps"]
+        ]
+        print_table(("step", "state", "runs", "last error"), steps, empty="")
     print_line("")
-    print_table(
-        ("move", "of", "from", "to", "when", "why"),
-        [
-            (
-                each["number"],
-                each["step"] or "the task",
-                each["from_state"],
-                each["to_state"],
-                when(each["at"]),
-                each["reason"] or "",
-            )
-            for each in found["transitions"]
-        ],
+    print_records(
+        found["transitions"],
+        {
+            "move": "number",
+            "of": lambda each: each["step"] or "the task",
+            "from": "from_state",
+            "to": "to_state",
+            "when": lambda each: when(each["at"]),
+            "why": lambda each: each["reason"] or "",
+        },
         empty="it has not moved yet",
     )
 
@@ -117,19 +106,16 @@ async def detect(
     found = await api.post("/tasks/detect", api.with_actor(dry_run=not apply, batch_size=limit))
     if json:
         return found
-    print_table(
-        ("task", "name", "state", "minutes in it", "allowed", "what"),
-        [
-            (
-                each["task_uuid"],
-                each["task_name"],
-                each["current_state"],
-                each["time_in_state_minutes"],
-                each["staleness_threshold_minutes"],
-                each["action_taken"].replace("_", " "),
-            )
-            for each in found
-        ],
+    print_records(
+        found,
+        {
+            "task": "task_uuid",
+            "name": "task_name",
+            "state": "current_state",
+            "minutes in it": "time_in_state_minutes",
+            "allowed": "staleness_threshold_minutes",
+            "what": lambda each: each["action_taken"].replace("_", " "),
+        },
         empty="no lifecycle task is stale",
     )
     if found and not apply:

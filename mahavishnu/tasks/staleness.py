@@ -294,7 +294,7 @@ class StaleTasks:
     async def mark(
         self, task: TaskRecord, attention: str, still: Callable[[TaskRecord], bool] | None = None
     ) -> TaskRecord | None:
-        """Note the attention that a task got; None if noted, or no case `still` (without it: in another state)."""
+        """Note the attention that a task got; None if it is noted already, or no case any more (see `still`)."""
         marked: list[TaskRecord] = []
 
         def note(current: TaskRecord) -> TaskRecord:

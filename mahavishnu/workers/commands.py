@@ -10,7 +10,7 @@ import typer
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import command
 from mahavishnu.cli.options import Reason
-from mahavishnu.cli.output import AsJson, print_block, print_table, when
+from mahavishnu.cli.output import AsJson, print_block, print_records
 from mahavishnu.model.errors import InvalidInput
 
 
@@ -20,20 +20,17 @@ async def list_workers(api: Connection, json: AsJson = False) -> Any:
     workers = await api.get("/workers")
     if json:
         return workers
-    print_table(
-        ("worker", "state", "last seen", "started", "holds", "queues", "runs"),
-        [
-            (
-                each["name"],
-                _state(each),
-                when(each["seen_at"]),
-                when(each["started_at"]),
-                each["held"],
-                ", ".join(each["queues"]) if each["queues"] else "all",
-                _runs(each),
-            )
-            for each in workers
-        ],
+    print_records(
+        workers,
+        {
+            "worker": "name",
+            "state": _state,
+            "last seen": "seen_at",
+            "started": "started_at",
+            "holds": "held",
+            "queues": lambda each: ", ".join(each["queues"]) if each["queues"] else "all",
+            "runs": _runs,
+        },
         empty="no worker lives: start one (mahavishnu worker --app MODULE:NAME)",
         spare=("queues", "started"),
     )
@@ -64,19 +61,16 @@ async def list_limits(api: Connection, json: AsJson = False) -> Any:
     limits = await api.get("/adapters")
     if json:
         return limits
-    print_table(
-        ("adapter", "concurrency", "rate", "running", "set by", "set"),
-        [
-            (
-                each["adapter"],
-                _or_none(each["concurrency"]),
-                _or_none(each["rate"]),
-                each["held"],
-                each["set_by"],
-                when(each["set_at"]),
-            )
-            for each in limits
-        ],
+    print_records(
+        limits,
+        {
+            "adapter": "adapter",
+            "concurrency": lambda each: _or_none(each["concurrency"]),
+            "rate": lambda each: _or_none(each["rate"]),
+            "running": "held",
+            "set by": "set_by",
+            "set": "set_at",
+        },
         empty="no adapter has a limit: mahavishnu adapter limit NAME --concurrency 5 --rate 100/min",
     )
 
