@@ -80,7 +80,7 @@ class RunExecutor:
         self._page: RunPage | None = None
 
     async def execute(self) -> bool:
-        """Work until the run waits or ends, `_SLICES` at most. Return whether it did. Raise RunLeaseLost, StoreError."""
+        """Work until the run waits or ends, `_SLICES` at most. Return if it did. Raise RunLeaseLost, StoreError."""
         try:
             if self.run.plan is None:
                 self._recovering = False

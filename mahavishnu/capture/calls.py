@@ -72,7 +72,7 @@ class Calls:
         return self._guard_async(workflow) if is_async(function) else self._guard(workflow)
 
     def _undecorate(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function inside if this app decorated it, as in a notebook. Raises InvalidInput for another app's."""
+        """Return the function inside if this app decorated it (a notebook). Raises InvalidInput for another app's."""
         if not is_decorated(function):
             return function
         if function is vars(function).get("_captures_failures"):  # not a method that has it from its function

@@ -225,7 +225,7 @@ class QueueContext:
     async def require(
         self, act: str, subject: str = "queue", where: str | None = None, *, makes: DeadLetter | None = None
     ) -> None:
-        """Raise PermissionDenied if who acts may not do this, or what it `makes`; for what the audit does not record."""
+        """Raise PermissionDenied if who acts may not do this, or what it `makes`, without an entry in the audit."""
         await self.audit.require(act, subject, where, makes=makes)
 
     async def note_read(self, act: str, subject: str, where: str | None = None, **facts: Any) -> None:
