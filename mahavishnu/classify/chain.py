@@ -153,7 +153,7 @@ class Chain:
     def fingerprint(
         self, error: BaseException | str, context: Context | None = None, failure: Failure | None = None
     ) -> str:
-        """Return the fingerprint, by a plugin or the usual one; `failure` is known already. Never raises."""
+        """Return the fingerprint, by a plugin or the usual one; `failure` is its record, if known. Never raises."""
         named = self.named_fingerprint(error, context)
         return named or (fingerprint_of(failure) if failure is not None else fingerprint(_exception_or_text(error)))
 
