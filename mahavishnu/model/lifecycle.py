@@ -365,7 +365,10 @@ def release(
 def succeed(
     letter: DeadLetter, *, token: str, now: datetime, backoffs: BackoffRegistry = backoff.DEFAULT
 ) -> DeadLetter:
-    """Complete the letter, kept until retention removes it; if the task failed again meanwhile, open a new case."""
+    """The run succeeded: the letter is completed, and kept until retention removes it.
+
+    If the task failed again meanwhile, the move closes this case and opens one for what failed.
+    """
     lease = _require_lease(letter, Move.SUCCEED, token)
     letter = _close_requeue(letter, RequeueOutcome.SUCCEEDED)
     again, repos = has_failed_again(letter), letter.more_repos
