@@ -103,6 +103,8 @@ CALLS: dict[str, tuple[str | Row, str]] = {
     "alert test": ("alerts.test", ""),
     "audit list": ("audit.list", "--limit 1000"),
     "worker list": ("workers.list", ""),
+    "adapter list": ("adapter_limits.list", ""),
+    "adapter limit": ("adapter_limits.limit", "billing --concurrency 3"),
 }  # fmt: skip
 # About this machine's settings, files and plugins, which no server knows; and two that do not end.
 LOCAL = {

@@ -81,6 +81,8 @@ CASES = [
     case(f"{QUEUE}/delete", DELETE, typed="spare", to="/queues/spare/delete"),
     case(f"{ITEM}/retry", RETRY, to="/queues/dead/items/{dead}/retry"),
     case(f"{ITEM}/drop", DELETE),
+    case("/workers/limits", EDIT, adapter="orders", concurrency="3"),
+    case("/workers/limits", EDIT, adapter="orders", reset="yes"),
     case("/tasks/detect", EDIT),
     case("/tasks/{task_id}/move", EDIT, to="/tasks/{task}/move"),
     case("/archive/months/{month}/{act}", CONFIGURE, to="/archive/months/{month}/detach"),
