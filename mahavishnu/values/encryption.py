@@ -111,6 +111,7 @@ class Encryptor(NamedTuple):
     key: str
     mark: Callable[[str], str]
     encrypt: Callable[[str, str, str], str]  # the text that is to be encrypted, its mark and its path
+    decrypt: Callable[[str, EncryptedText], str] | None = None  # what is inside, by its path
 
 
 def encrypt_values(
@@ -118,9 +119,10 @@ def encrypt_values(
 ) -> tuple[Any, Types]:
     """Return the JSON value with everything under secret names encrypted, and its types.
 
-    A value that is encrypted by its type stays as it is. A value equal to the one at its path in `former` gets the text
-    from there, so that a change of one value is no change of the others. A text that only looks encrypted is encrypted,
-    too: anyone may have written it.
+    A value that is encrypted by its type stays as it is. Inside of one that is to be encrypted as a whole it is decrypted
+    first; with an unknown key inside, the values of a whole are encrypted one by one. A value equal to the one at its
+    path in `former` gets the text from there, so that a change of one value is no change of the others. A text that
+    only looks encrypted is encrypted, too: anyone may have written it.
     """
     kinds = dict(types)
 
@@ -149,10 +151,24 @@ def encrypt_values(
             return part
         if any(kind.partition(":")[0] == LOST for kind in below.values()):
             return part  # a description that stands for it, or a mask
+        plain, types = part, below
+        if ENCRYPTED in below.values() and encryptor.decrypt is not None:
+            try:
+                plain, types = _decrypt_inside(part, below, path, encryptor.decrypt)
+            except CannotRestore:
+                return encrypt_each(part, old, path)
         for each in below:
             del kinds[path + each]
         kinds[path] = ENCRYPTED
-        return _encrypted_text(part, below, path, encryptor, old)
+        return _encrypted_text(plain, types, path, encryptor, old)
+
+    def encrypt_each(part: Any, old: Any, path: str) -> Any:
+        if isinstance(part, dict):
+            before = old if isinstance(old, dict) else {}
+            return {
+                name: encrypt(item, before.get(name), f"{path}/{pointer_step(name)}") for name, item in part.items()
+            }
+        return [encrypt(item, None, f"{path}/{place}") for place, item in enumerate(part)]
 
     return walk(value, former, ""), kinds
 
@@ -164,7 +180,7 @@ def renew_values(
     for path, holder, step in _places_of(value, types):
         if (text := EncryptedText.parse(holder[step])) is None:
             continue
-        plain = decrypt(path, text)
+        plain = _plain_text(*_decrypt_whole(path, text, decrypt))
         mark = encryptor.mark(_canonical(plain))
         if (text.key, text.mark) != (encryptor.key, mark):
             holder[step] = str(EncryptedText(encryptor.key, mark, encryptor.encrypt(plain, mark, path)))
@@ -180,11 +196,30 @@ def encrypt_at(value: Any, below: Mapping[str, str], types: Mapping[str, str], e
 
 def _encrypted_text(part: Any, types: Mapping[str, str], path: str, encryptor: Encryptor, old: Any = None) -> str:
     """Return the text that stands for a value: `old` if that is of an equal one."""
-    text = json.dumps({"value": part, "types": types} if types else {"value": part}, separators=(",", ":"))
+    text = _plain_text(part, types)
     mark = encryptor.mark(_canonical(text))
     if (there := EncryptedText.parse(old)) is not None and there.mark == mark:
         return str(there)
     return str(EncryptedText(encryptor.key, mark, encryptor.encrypt(text, mark, path)))
+
+
+def _plain_text(part: Any, types: Mapping[str, str]) -> str:
+    return json.dumps({"value": part, "types": types} if types else {"value": part}, separators=(",", ":"))
+
+
+def _decrypt_whole(path: str, text: EncryptedText, decrypt: Callable[[str, EncryptedText], str]) -> tuple[Any, Types]:
+    """Return the value at this path in clear, with its types. It may have encrypted ones inside."""
+    plain = json.loads(decrypt(path, text))
+    return _decrypt_inside(plain["value"], plain.get("types", {}), path, decrypt)
+
+
+def _decrypt_inside(
+    value: Any, types: Mapping[str, str], path: str, decrypt: Callable[[str, EncryptedText], str]
+) -> tuple[Any, Types]:
+    """Return a copy of the value at this path with all that is encrypted inside in clear, and its types."""
+    if ENCRYPTED not in types.values():
+        return value, dict(types)
+    return decrypt_values(json.loads(json.dumps(value)), types, lambda below, text: decrypt(path + below, text))
 
 
 def _canonical(text: str) -> str:
@@ -202,9 +237,8 @@ def decrypt_values(
     for path, holder, step in _places_of(value, types):
         if (text := EncryptedText.parse(holder[step])) is None:
             continue
-        plain = json.loads(decrypt(path, text))
-        holder[step] = plain["value"]
-        kinds |= {path + below: kind for below, kind in plain.get("types", {}).items()}
+        holder[step], inside = _decrypt_whole(path, text, decrypt)
+        kinds |= {path + below: kind for below, kind in inside.items()}
     return value, kinds
 
 
@@ -519,7 +553,7 @@ class Encryption:
             data = nonce + cipher.encrypt(nonce, text.encode(), next(binding.contexts(key, mark, path)))
             return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
-        return Encryptor(key, partial(_mark, self._marking), encrypt)
+        return Encryptor(key, partial(_mark, self._marking), encrypt, self._decryptor(binding))
 
     def _decryptor(self, binding: Binding) -> Callable[[str, EncryptedText], str]:
         return partial(self._decrypt_at, binding)

@@ -366,17 +366,27 @@ class LimitGate:
         self._shut: dict[str, datetime] = {}  # when to ask again
         self._read_at: datetime | None = None
         self._declared: dict[str, tuple[int | None, str | None]] = {}
+        self._alone = False  # the shared store is away: this process keeps to the limits by itself
 
     async def read(self, now: datetime) -> bool:
         """Read the limits, unless that was just done, and declare those of the application. True if some changed.
+
+        While the shared store is away, those that were read last go on in this process, and declared ones begin.
 
         Raises StoreError.
         """
         if self._read_at is not None and abs((now - self._read_at).total_seconds()) < _READ_SECONDS:
             return False
         self._read_at = now
-        found = {limit.adapter: limit for limit in (await self._records.find(ALL_LIMITS)).items}
-        for name, declared in self._context.declared_limits().items() if self._declares else ():
+        page, application = await self._records.find(ALL_LIMITS), self._context.declared_limits()
+        self._alone = page.degraded is not None
+        if self._alone:
+            where = self._context.written_namespace
+            for name in application.keys() - self._declared.keys() - self.limits.keys() if self._declares else ():
+                self.limits[name] = AdapterLimit(name, *application[name], BY_APPLICATION, now, namespace=where)
+            return False
+        found = {limit.adapter: limit for limit in page.items}
+        for name, declared in application.items() if self._declares else ():
             limit = found.get(name)
             is_reset = limit is not None and limit.set_by is None
             if declared != self._declared.get(name) or is_reset:
@@ -478,5 +488,8 @@ class LimitGate:
             granted, after = grant(current, owner, has, wanted, now, until or current.end_of(owner) or now)
             return None if after == current else after
 
+        if self._alone:
+            after = change(limit)
+            return granted, after or limit
         before, after = await write_with_retry(self._records, limit.key, change, what="limit", known=limit)
         return granted, after or before or limit

@@ -113,6 +113,17 @@ class TestALetter:
         await shop.fail(number="another")
         assert len(await open_letters(app)) == 2
 
+    @pytest.mark.parametrize("edit", [{"patch": {"pin": "1.5"}}, {"task": {"order": "A-1", "card": None, "pin": "1.5"}}])
+    async def test_whose_key_is_gone_takes_its_values_by_an_edit(self, any_house: House, edit: dict[str, Any]) -> None:
+        await Shop(before := any_house.app(**settings("k1", fields=("pin",)))).fail()
+        await open_letters(before)
+        shop = Shop(app := any_house.app(**settings("k2", fields=("pin",))))
+        await queue_of(app).letters.edit("charge:A-1", **edit, by="ann")
+        shop.broken = False
+        assert (await queue_of(app).retry_task("charge:A-1"))["success"]
+        assert str(shop.calls[0][2]) == "1.5"
+        assert '"1.5"' not in repr(as_dict((await queue_of(app).list_tasks("completed"))[0]))
+
     async def test_whose_key_is_gone_stays_says_why_and_uses_up_no_attempt(self, any_house: House) -> None:
         before = any_house.app(**settings("k1"))
         await Shop(before).fail()
@@ -316,6 +327,32 @@ def test_types_inside_an_encrypted_value_are_encrypted_too() -> None:
     assert kinds.value == {"/secrets": ENCRYPTED, "/day": "date"}
     plain, kinds = SECRETS.decrypt(hidden, kinds, HERE)
     assert read(plain.value, kinds.value) == {"secrets": [Decimal("1.5"), timedelta(1)], "day": date(2026, 1, 2)}
+
+
+WIDER = Encryption(("*secret*", "payment"), {"k1": b"1" * 32, "k2": b"2" * 32})
+
+
+def test_a_whole_that_is_secret_later_has_its_encrypted_values_inside_in_clear() -> None:
+    """So it reads back with its types, is what new work of it would be, and needs the old key no more."""
+    payload, types = write_json({"payment": {"secret": Decimal("1.5"), "to": "ann"}})
+    hidden, kinds = SECRETS.encrypt(payload, types, HERE)
+    for encrypt in (WIDER.encrypt, WIDER.renew):
+        wider, whole = encrypt(hidden, kinds, HERE)
+        assert whole.value == {"/payment": ENCRYPTED} and "$encrypted:1:k1" not in wider.text
+        assert wider.digest == WIDER.encrypt(payload, types, HERE)[0].digest
+        without_old = Encryption(WIDER.fields, {"k2": b"2" * 32})
+        plain, back = without_old.decrypt(wider, whole, HERE)
+        assert read(plain.value, back.value) == {"payment": {"secret": Decimal("1.5"), "to": "ann"}}
+
+
+def test_a_whole_with_an_unknown_key_inside_is_encrypted_value_by_value() -> None:
+    payload, types = SECRETS.encrypt(*write_json({"payment": {"secret": 7, "to": ["ann"]}}), HERE)
+    stranger = Encryption(WIDER.fields, {"k2": b"2" * 32})
+    hidden, kinds = stranger.encrypt(payload, types, HERE)
+    assert "ann" not in hidden.text
+    assert stranger.encrypt(hidden, kinds, HERE) == (hidden, kinds)
+    plain, back = WIDER.decrypt(hidden, kinds, HERE)
+    assert (plain.value, back.value) == ({"payment": {"secret": 7, "to": ["ann"]}}, {})
 
 
 def test_a_text_that_only_looks_encrypted_is_encrypted_like_any_other() -> None:

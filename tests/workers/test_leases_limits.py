@@ -12,10 +12,12 @@ import pytest
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
+from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.errors import InvalidInput, PermissionDenied
 from mahavishnu.model.permissions import Permission, Principal, Scope
+from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.testing import ManualClock
+from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.workers.rules import AdapterLimit, Rate, grant
 from tests.support.queues import until
 
@@ -131,6 +133,35 @@ async def test_the_application_declares_and_a_person_decides(office: Office) -> 
     await office.pass_seconds(5)
     (limit,) = await limits.list()
     assert (limit.concurrency, limit.rate, limit.set_by) == (2, "10/min", "application")
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_limits_hold_while_the_shared_store_is_away(office: Office, known: bool) -> None:
+    """Those that were read last, or what the application declares: in each process for its own letters."""
+    home = FaultyStore(office.store)
+    store, office.store = office.store, FallbackStore(home, Lasting(), kinds=KINDS, clock=office.clock)  # type: ignore[assignment]
+    app, office.store = office.app(concurrency=2), store
+    if known:
+        await app.dlq.open()
+        await app.dlq.adapter_limits.limit("charge", concurrency=1, by="ann")
+        await app.dlq.run_due()
+    home.faults.unavailable()
+    for name in "abcd":
+        await app.dlq.enqueue(name, {"name": name}, [], "connection reset", "immediate", adapter="charge")
+    office.clock.advance(60)
+    running = asyncio.create_task(app.dlq.run_due())
+    await until(lambda: len(office.running) == (1 if known else 2))
+    await office.pass_seconds(5)
+    assert office.most == (1 if known else 2)
+    office.go_on.set()
+    await running
+    home.faults.clear()
+    await app.dlq.store.drain()  # type: ignore[attr-defined]
+    await office.pass_seconds(3)
+    await app.dlq.run_due()
+    (limit,) = await app.dlq.adapter_limits.list()
+    assert (limit.concurrency, limit.set_by) == ((1, "ann") if known else (2, "application"))
+    await app.dlq.shutdown()
 
 
 async def test_settings_declare_limits_too() -> None:
