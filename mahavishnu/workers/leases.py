@@ -32,6 +32,7 @@ R = TypeVar("R")
 Change = Callable[[DeadLetter], DeadLetter]
 log = logging.getLogger(__name__)
 _PATIENCE = 8  # tries to write something while the store is away
+_ANSWER_SECONDS = 30.0  # for which the caller of a retry waits for its outcome to be written
 
 
 def _is_enough(tries: int) -> bool:
@@ -52,6 +53,7 @@ class LeasedLetter:
     written: float
     running: asyncio.Task[Any] | None = None
     lost: bool = False  # another worker owns the letter
+    by_hand: bool = False  # somebody waits for the answer
 
 
 @dataclass(slots=True)
@@ -144,10 +146,19 @@ class LeaseTable:
         """Apply `change` to the letter under its lease, and announce it once it is written.
 
         Both happen even if the caller is cancelled meanwhile. `change` raises LostLease if another worker owns the
-        letter. None if the outcome could not be written for that reason, or because the store stays away.
+        letter. None if the outcome could not be written for that reason, or because the store stays away; that of a
+        retry by hand may be written after that.
         """
         outcome = PendingOutcome(leased, change, announce, asyncio.get_running_loop().create_future(), copy_context())
         self._outcomes.add(outcome)
+        if leased.by_hand:
+            enough = asyncio.create_task(self._clock.sleep(_ANSWER_SECONDS))
+            try:
+                await asyncio.wait({outcome.future, enough}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                enough.cancel()
+            if not outcome.future.done():
+                return None
         return await outcome.future
 
     async def _write_outcomes(self, outcomes: Sequence[PendingOutcome]) -> None:

@@ -273,7 +273,10 @@ class Processing:
             return _refuse(task_id, f"nothing was run: {attempt.unfit}", record)
         settled = attempt.settled
         if settled is None:
-            why = "the run's lease was lost, as to who closed the case meanwhile, or its outcome could not be recorded"
+            why = (
+                "it was run, and the outcome is not recorded: its lease was lost, as to who closed the case meanwhile, or "
+                "the store is away; look at the letter before you run it again"
+            )
             record.add(outcome=why)
             return _refuse(task_id, why)
         record.add_change(letter, settled)

@@ -319,6 +319,7 @@ class Processor:
     async def run_claimed(self, claimed: DeadLetter, token: str) -> RunningAttempt:
         """Run a letter that the caller has claimed, and settle it."""
         leased = self.leases.add(claimed, token, claimed.key, claimed.circuit)
+        leased.by_hand = True
         try:
             async with self.leases.renewing():
                 return await self.attempts.execute(leased)

@@ -69,6 +69,14 @@ async def pass_minutes(house: House, minutes: int) -> None:
 ALL = {"a": ("completed", 0), "b": ("pending", 1), "c": ("completed", 0), "d": ("completed", 0)}
 
 
+async def claim_by_hand(house: House, name: str) -> DeadLetter:
+    letter, now = await house.current(name), house.clock.now()
+    claim = lifecycle.claim(letter, owner="w", token="token", until=now + timedelta(minutes=5), now=now)
+    written = await write_one(house.letters, claim)
+    assert written is not None
+    return written
+
+
 async def test_outcomes_of_one_moment_are_one_write() -> None:
     house = await house_of(Together(len(NAMES)))
     before = house.store.faults.calls["write"]
@@ -132,6 +140,25 @@ async def test_a_worker_keeps_an_outcome_until_the_store_answers() -> None:
     await pass_minutes(house, 1)
     assert await statuses(house) == ALL
     assert house.processor.counts["stale_claims"] == 0
+    await house.processor.stop()
+
+
+async def test_a_retry_by_hand_answers_in_an_outage_and_its_outcome_counts_after_it() -> None:
+    """Nobody who asked for it waits for hours, and what succeeded is not run again."""
+    outage: list[Fault] = []
+
+    async def is_away() -> None:
+        outage.append(house.store.faults.unavailable())
+
+    house = await house_of(Together(len(NAMES), lambda: is_away()))
+    claimed = [await claim_by_hand(house, name) for name in NAMES]
+    house.processor.start()
+    answers = [asyncio.create_task(house.processor.run_claimed(letter, "token")) for letter in claimed]
+    await pass_minutes(house, 2)
+    assert [answer.result().settled for answer in answers] == [None] * len(NAMES)
+    outage[0].stop()
+    await pass_minutes(house, 1)
+    assert await statuses(house) == ALL
     await house.processor.stop()
 
 
