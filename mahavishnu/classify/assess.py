@@ -44,6 +44,16 @@ class Assessment:
         return self.verdict.category
 
 
+    def with_masked(self, failure: Failure) -> Assessment:
+        """Return the assessment of the failure as it is kept, without what it quotes of hidden values.
+
+        Its group is that of the masked text, unless a plugin has named it: other values are no other cause, and a hash
+        of a hidden value would be a hint at it.
+        """
+        own = self.fingerprint is not None and self.fingerprint == fingerprint_of(self.failure)
+        return replace(self, failure=failure, fingerprint=fingerprint_of(failure) if own else self.fingerprint)
+
+
 _new_assessment = fast_constructor(Assessment)
 
 

@@ -115,9 +115,9 @@ class LetterFactory:
         if written.notes:  # a run would be given something else
             labels = {**(request.metadata or {}), **mask_texts(dict(written.notes), secrets)}
             request = request._replace(metadata=labels, retry_policy=RetryPolicy.NEVER)
+        if secrets and (masked := mask_failure(assessment.failure, secrets)) != assessment.failure:
+            assessment = assessment.with_masked(masked)
         failure, verdict, task_id = assessment.failure, assessment.verdict, request.task_id
-        if secrets:  # its group stays: one cause with other values is one group still
-            failure = mask_failure(failure, secrets)
         chosen = request.advised_policy if request.retry_policy is None else request.retry_policy
         retry_policy = self.policy_for(verdict) if chosen is None else policy(chosen)
         max_retries = self._budget(request, assessment)

@@ -261,8 +261,9 @@ class AttemptRunner:
         )
         if isinstance(error, StepExhausted | StepsGone):  # nothing is run until a person has sent it back
             assessment = replace(assessment, hopeless=True)
-        failure = self._context.letter_factory.encryption.mask_in(failure, letter)
-        return replace(attempt, assessment=replace(assessment, failure=failure))
+        assessment = replace(assessment, failure=failure)
+        masked = self._context.letter_factory.encryption.mask_in(failure, letter)
+        return replace(attempt, assessment=assessment if masked == failure else assessment.with_masked(masked))
 
     # --- settle, announce
 

@@ -49,6 +49,7 @@ from mahavishnu.model.query import (
     letter_query,
 )
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
+from mahavishnu.values.payload import mask_text
 from mahavishnu.values.typed_json import find_lost
 from mahavishnu.workers.attempt import apply_outcome
 from mahavishnu.workers.background import RemoteWorkers
@@ -275,9 +276,12 @@ class Claims:
         if outcome == "failed":
             assert error is not None
             now, assessor = self._clock.now(), Assessor(self._context.chain)
+            encryption = self._context.letter_factory.encryption
+            if isinstance(error, str) and encryption.fields:
+                error = mask_text(error, encryption.secrets_of(letter))
             assessment = await assessor.assess_reported(error, now, letter, error_type, category, wait)
-            failure = self._context.letter_factory.encryption.mask_in(assessment.failure, letter)
-            assessment = replace(assessment, failure=failure)
+            if (masked := encryption.mask_in(assessment.failure, letter)) != assessment.failure:
+                assessment = assessment.with_masked(masked)
 
         def change(current: DeadLetter) -> DeadLetter:
             if current.settled == mark:

@@ -450,3 +450,33 @@ async def test_an_error_that_quotes_an_encrypted_value_is_kept_without_it(any_ho
     assert len(after.failures) == 4 and after.last_error == "no *** here"
     text = await kept(queue)
     assert CANARY not in text and "hunter22" not in text and "7731.25" not in text
+
+
+@pytest.mark.parametrize("how", ["captured", "retried", "settled", "a tracked step"])
+async def test_errors_that_quote_different_hidden_values_are_one_group(house: House, how: str) -> None:
+    """Its fingerprint is that of the masked text, so that it is no hint at the value, and a regroup changes nothing."""
+    app = house.app(**settings("k1"), redact_keys=["password"])
+    queue = queue_of(app)
+
+    @app.workflow("pay", key="order", track=how == "a tracked step")
+    async def pay(order: str, card: str, password: str) -> str:
+        raise ValueError(f"owner {card} was declined, says {password}")
+
+    for order, (card, password) in enumerate((("hopeful", "swordfish"), ("gardener", "trustno"), ("walnut", "sesame"))):
+        with pytest.raises(ValueError, match=card):
+            await pay(str(order), card, password)
+    letters = await open_letters(app)
+    if how != "captured":
+        for letter in letters:
+            await queue.letters.edit(letter.task_id, patch={"password": ""}, redrive=True, by="ann")
+            if how == "settled":
+                (claim,) = await queue.claims.claim("w")
+                card = (await queue.letters.reveal(letter.task_id, by="ann"))["task"]["card"]
+                error = f"owner {card} was declined by the other one"
+                await queue.claims.settle(claim.letter.task_id, claim.token, "failed", error=error)
+            else:
+                assert not (await queue.retry_task(letter.task_id))["success"]
+        letters = await open_letters(app)
+    assert len(letters) == 3 and len({letter.fingerprint for letter in letters}) == 1
+    assert all("owner ***" in (letter.last_error or "") for letter in letters)
+    assert not (await queue.groups.regroup(dry_run=True)).done
