@@ -32,7 +32,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FailedTask
 from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source
-from mahavishnu.model.permissions import Principal
+from mahavishnu.model.permissions import HIDDEN, Principal
 from mahavishnu.model.query import ALL_NAMESPACES, Query
 from mahavishnu.monitoring import statistics as numbers
 from mahavishnu.stores.base import Health, Store, get_one
@@ -399,10 +399,11 @@ class DeadLetterQueue:
 
         Answers `{"success": True, "result": …}` or `{"success": False, "error": why}`, and raises only StoreError and
         InvalidInput. Refuses while a circuit is open, and while the owner of a lease that ended may still live, unless
-        `force`.
+        `force`. The result is hidden from who may not see payloads.
         """
         await reads.require_seen(self.context, "retry", task_id, act)
-        return await self._processing.retry(task_id, force=force, **act)
+        ran = await self._processing.retry(task_id, force=force, **act)
+        return ran if self.context.sees_payloads or "result" not in ran else {**ran, "result": HIDDEN.value}
 
     def configure(
         self, *, limits: Limits | None = None, breakers: Breakers | None = None, keep_interval: bool = False

@@ -39,13 +39,13 @@ ROLE_PERMISSIONS: Mapping[str, frozenset[Permission]] = {
 # What an act that the audit records needs. One that is missing here needs all that an admin has.
 ACT_PERMISSIONS: Mapping[str, Permission] = {
     **dict.fromkeys(("redrive", "resurrect", "requeue", "retry", "queue.item.retry"), Permission.RETRY),
-    **dict.fromkeys(("queue.redrive", "queue.lease", "claim"), Permission.RETRY),
+    **dict.fromkeys(("queue.redrive", "queue.lease", "claim", "task.report"), Permission.RETRY),
     **dict.fromkeys(("run.pause", "run.resume", "run.cancel", "run.halt", "run.done"), Permission.RETRY),
     **dict.fromkeys(("login", "logout", "find unreadable", "list local stores"), Permission.VIEW),
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
     **dict.fromkeys(
-        ("enqueue", "import", "group.update", "group.release", "task.move", "adapter.limit"), Permission.EDIT
+        ("enqueue", "import", "group.update", "group.release", "adapter.limit", "task.create", "task.move"), Permission.EDIT
     ),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),

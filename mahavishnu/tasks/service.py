@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
@@ -15,6 +16,7 @@ from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuErr
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.permissions import HIDDEN
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort, require_namespace
 from mahavishnu.stores.base import UNREAD, Collection, Cursor, Page, get_one, scan, write_one, write_with_retry
 from mahavishnu.tasks import rules as task_moves
@@ -81,7 +83,8 @@ class Lifecycle:
         """The way of tasks to letters, and back."""
         from mahavishnu.tasks.handover import HandOver
 
-        return HandOver(self._context, self)
+        whole = self if self._context.principal is None else Lifecycle(self._context.whole)
+        return HandOver(whole._context, whole)  # who may report a step need not be allowed what follows from it
 
     @cached_property
     def staleness(self) -> StaleTasks:
@@ -144,6 +147,7 @@ class Lifecycle:
             steps=steps,
             identity=None if context is None else factory.identity_of(Json.of(context, "context")),
         )
+        await self._context.require("task.create", f"task:{task.task_id}", makes=task)
         if factory.redact_keys and context is not None:
             self._given[task.task_id] = Json.of(context)
             for old in list(self._given)[:-_REMEMBERED]:
@@ -156,18 +160,28 @@ class Lifecycle:
         if (written := await write_one(self.tasks, task)) is None:
             return await self.get(task.task_id)
         self._context.meters.count("mahavishnu_tasks_discovered_total")
-        return written
+        return self._show(written)
 
     async def get(self, task_id: str) -> TaskRecord:
         """Return the task as it is now. Raises NoSuchTask."""
+        return self._show(await self._get(task_id))
+
+    async def _get(self, task_id: str) -> TaskRecord:
         await self._context.open()
         return self._require(task_id, await get_one(self.tasks, task_id))
+
+    def _show(self, task: TaskRecord) -> TaskRecord:
+        """Return the task as who acts may see it."""
+        if self._context.sees_payloads:
+            return task
+        steps = tuple(replace(step, result=None, result_types=None) for step in task.steps)
+        return evolve(task, context=HIDDEN, context_types=EMPTY, steps=steps)
 
     async def get_in_clear(self, task_id: str) -> TaskRecord:
         """Return the task in clear, for code that works on it. Raises NoSuchTask, PermissionDenied, CannotRestore."""
         await self._context.require("claim", f"task:{task_id}")
         await self._context.note_read("claim", f"task:{task_id}")
-        return in_clear(await self.get(task_id), self._context.letter_factory.encryption)
+        return in_clear(await self._get(task_id), self._context.letter_factory.encryption)
 
     def _require(self, task_id: str, task: TaskRecord | None) -> TaskRecord:
         if task is None or self._context.namespace not in (task.namespace, ALL_NAMESPACES):
@@ -190,7 +204,8 @@ class Lifecycle:
             where.append(Is("state", OPEN if state is None else read_states(state)))
         where += [Is(field, (value,)) for field, value in (("name", name), ("template", template)) if value is not None]
         query = Query(tuple(where), (Sort("created_at", descending=True),), limit)
-        return await self.tasks.find(query, Cursor.parse(after) if isinstance(after, str) else after)
+        page = await self.tasks.find(query, Cursor.parse(after) if isinstance(after, str) else after)
+        return replace(page, items=[self._show(task) for task in page.items])
 
     async def transitions(self, task_id: str) -> Sequence[OldTransition]:
         """Return every move of a task and of its steps, oldest first. The last one is the most recent."""
@@ -216,7 +231,7 @@ class Lifecycle:
         async for task in scan_readable(self.tasks, Query(where, _MOST_URGENT_FIRST)):
             readiness = step_readiness(task, now)
             if not task.steps or None in readiness.values():
-                found.append(task)
+                found.append(self._show(task))
                 if len(found) == limit:
                     break
         return found
@@ -231,6 +246,12 @@ class Lifecycle:
         A `move` that returns the record itself ends this without a write. Moves for which the task has no room any more
         become records of their own before. `known` is the task for the first try.
         """
+        await self._context.require("task.move", f"task:{task_id}")
+        return await self._change(task_id, move, known)
+
+    async def _change(
+        self, task_id: str, move: Callable[[TaskRecord], TaskRecord], known: TaskRecord = UNREAD
+    ) -> TaskRecord:
         await self._context.open()
 
         async def move_stored(before: TaskRecord | None) -> TaskRecord | None:
@@ -259,6 +280,7 @@ class Lifecycle:
     ) -> TaskRecord:
         """Move a task, from `from_state` if given. Raises NoSuchTask, IllegalMove and ChangedMeanwhile."""
         goal = read_state(state)
+        await self._context.require("task.move", f"task:{task_id}")
         if isinstance(metadata, Mapping):
             metadata = self._context.letter_factory.json_of(dict(metadata), "metadata", is_decrypted=False).value
         expected = [read_state(from_state)] if from_state is not None else []
@@ -274,12 +296,12 @@ class Lifecycle:
                 task, goal, now=self._clock.now(), reason=reason, metadata=metadata, processor=self._context.owner
             )
 
-        return await self._change_or_capture(task_id, move)
+        return self._show(await self._change_or_capture(task_id, move))
 
     async def _change_or_capture(self, task_id: str, move: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
         """Change the task, and close its letter once it is complete. An illegal move may make a letter."""
         try:
-            task = await self.change(task_id, move)
+            task = await self._change(task_id, move)
             if task.state is TaskState.COMPLETE:
                 await self.handover.close(task)
             return task
@@ -297,6 +319,7 @@ class Lifecycle:
     async def finalize(self, task_id: str) -> bool:
         """Complete the task. False if it was complete. Raises NoSuchTask, and IllegalMove if it cannot be completed."""
         first = False
+        await self._context.require("task.report", f"task:{task_id}")
 
         def move(task: TaskRecord) -> TaskRecord:
             nonlocal first
@@ -324,6 +347,7 @@ class Lifecycle:
         """
         subject = f"task:{task_id}"
         async with self._context.audit.record("task.move", subject, by=by, reason=notes) as record:
+            await self._get(task_id)
             done = await self.handover.move_to_dlq(task_id, notes, by=by, reason=reason, details=details)
             record.add(letter=done.letter.key, created=done.created)
         return done
@@ -345,7 +369,8 @@ class Lifecycle:
 
     async def keep_alive(self, task_id: str) -> TaskRecord:
         """Report that the work on an active task goes on, as moves and steps do, so that it is not stuck."""
-        return await self.change(task_id, lambda task: task_moves.sign(task, now=self._clock.now()))
+        await self._context.require("task.report", f"task:{task_id}")
+        return self._show(await self._change(task_id, lambda task: task_moves.sign(task, now=self._clock.now())))
 
     async def begin_step(self, task_id: str, step: str, *, take_over: bool = False) -> TaskRecord:
         """Begin a step, which counts as an attempt: of several callers, one begins it.
@@ -353,8 +378,9 @@ class Lifecycle:
         A task that was made without steps gets one of this name. Raises InvalidInput for an unknown step, and
         IllegalMove for one that waits for others, may not be run again, or is in progress, which `take_over` is for.
         """
+        await self._context.require("task.report", f"task:{task_id}")
         begin = partial(task_moves.claim_step, processor=self._context.owner, take_over=take_over)
-        return await self.change(task_id, partial(begin, name=step, now=self._clock.now()))
+        return self._show(await self._change(task_id, partial(begin, name=step, now=self._clock.now())))
 
     async def complete_step(self, task_id: str, step: str, result: Any = None) -> bool:
         """Complete a step; a late or repeated report is only counted: False. Raises InvalidInput for a large result."""
@@ -401,7 +427,8 @@ class Lifecycle:
             late = known is not None and known.state is not StepState.IN_PROGRESS
             return task if late else move(task)
 
-        await self.change(task_id, report)
+        await self._context.require("task.report", f"task:{task_id}")
+        await self._change(task_id, report)
         if late:
             self.late_reports += 1
         return not late

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, InvalidInput, NoSuchTask, StoreUnavailable
+from mahavishnu.model.errors import (
+    ChangedMeanwhile,
+    IllegalMove,
+    InvalidInput,
+    NoSuchTask,
+    PermissionDenied,
+    StoreUnavailable,
+)
+from mahavishnu.model.permissions import Permission, Principal, Scope
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.service import Lifecycle
 from mahavishnu.tasks.task import KEPT_TRANSITIONS, StepRecord, TaskRecord, TaskState
@@ -320,3 +328,65 @@ async def test_only_a_task_that_was_made_without_steps_gets_others(any_house: Ho
     assert [step.name for step in (await of.begin_step(free, "y")).steps] == ["x", "y"]
     with pytest.raises(InvalidInput, match="has no step 'z'; its steps: x, y"):
         await of.complete_step(free, "z")
+
+
+CALLS: dict[str, Any] = {
+    "create": lambda of, task_id: of.create("another"),
+    "transition": lambda of, task_id: of.transition(task_id, "cancelled"),
+    "change": lambda of, task_id: of.change(task_id, lambda task: task),
+    "move_to_dlq": lambda of, task_id: of.move_to_dlq(task_id),
+    "keep_alive": lambda of, task_id: of.keep_alive(task_id),
+    "begin_step": lambda of, task_id: of.begin_step(task_id, "a"),
+    "complete_step": lambda of, task_id: of.complete_step(task_id, "one"),
+    "fail_step": lambda of, task_id: of.fail_step(task_id, "one", "boom", permanent=True),
+    "finalize": lambda of, task_id: of.finalize(task_id),
+}
+WORK = {"keep_alive", "begin_step", "complete_step", "fail_step", "finalize"}
+BILLING = Scope(adapters=frozenset({"billing"}))
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_task_is_moved_by_who_may(house: House, call: str) -> None:
+    """Work is reported by who may run it, with all that follows from that; the rest is for who may edit."""
+    home, made = house.queue(), await lifecycle_of(house).create("pay", {"card": "4111"})
+    await lifecycle_of(house).transition(made.task_id, "initializing")
+    await lifecycle_of(house).transition(made.task_id, "steps_in_process")
+    if call != "finalize":
+        await lifecycle_of(house).begin_step(made.task_id, "one")
+
+    async def outcome(who: Principal) -> type[Exception] | None:
+        try:
+            await CALLS[call](Lifecycle(home.for_actor(who).context), made.task_id)
+        except (PermissionDenied, NoSuchTask) as problem:
+            return type(problem)
+        return None
+
+    before = await tasks_in(house)
+    assert await outcome(Principal.of_role("ann", "viewer")) is PermissionDenied
+    outside = await outcome(Principal.of_role("bob", "operator", BILLING))
+    assert outside is (PermissionDenied if call == "create" else NoSuchTask)
+    assert await tasks_in(house) == before
+    worker = Principal("w", frozenset({Permission.VIEW, Permission.RETRY}))
+    editor = Principal("e", frozenset({Permission.VIEW, Permission.EDIT}))
+    may, may_not = (worker, editor) if call in WORK else (editor, worker)
+    assert await outcome(may_not) is PermissionDenied
+    assert await outcome(may) is None
+    letters = await home.list_tasks()
+    if call in ("fail_step", "move_to_dlq"):
+        assert [letter.task for letter in letters] == [{"card": "4111"}]
+
+
+async def test_who_may_not_see_payloads_sees_a_task_without_them(house: House) -> None:
+    of = lifecycle_of(house)
+    made = await of.create("pay", {"card": "4111"})
+    await of.transition(made.task_id, "initializing")
+    await of.transition(made.task_id, "steps_in_process")
+    await of.begin_step(made.task_id, "one")
+    await of.complete_step(made.task_id, "one", {"card": "4111"})
+    permissions = frozenset({Permission.VIEW, Permission.EDIT, Permission.RETRY})
+    blind = Lifecycle(house.queue().for_actor(Principal("b", permissions)).context)
+    shown = [await blind.get(made.task_id), *(await blind.list("all")).items, *await blind.next_ready_tasks()]
+    shown += [await blind.keep_alive(made.task_id), await blind.begin_step(made.task_id, "two")]
+    shown += [await blind.create("pay", {"card": "4111"}), await blind.transition(made.task_id, "cancelled")]
+    assert "4111" not in repr(shown)
+    assert (await of.get(made.task_id)).context.value == {"card": "4111"}

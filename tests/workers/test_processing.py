@@ -16,6 +16,7 @@ from mahavishnu.letters.rules import RequeueRules
 from mahavishnu.model.errors import InvalidInput, QueueFull, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter_parts import DlqReason
+from mahavishnu.model.permissions import Permission, Principal
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.workers.records import WORKERS
 from tests.support.queues import (
@@ -628,3 +629,17 @@ async def test_what_died_in_another_queue_is_never_run_by_itself(any_house: Hous
     await queue.letters.edit("dead", retry_policy="linear")
     any_house.clock.advance(hours=24)
     assert await queue.run_due() == 0
+
+
+async def test_a_result_is_hidden_from_who_may_not_see_payloads(house: House) -> None:
+    async def answer(task: Any, repos: list[str]) -> Any:
+        return {"status": "completed", "card": "4111"}
+
+    queue = house.queue(answer)
+    await queue.enqueue("a", {}, [], "connection reset")
+    await queue.enqueue("b", {}, [], "connection reset")
+    worker = Principal("w", frozenset({Permission.VIEW, Permission.RETRY}))
+    hidden = await queue.for_actor(worker).retry_task("a")
+    assert hidden["success"] and hidden["result"] == {"hidden": "needs the permission view-payload"}
+    shown = await queue.for_actor(Principal.of_role("ann", "operator")).retry_task("b")
+    assert shown["result"]["card"] == "4111"
