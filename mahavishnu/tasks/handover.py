@@ -32,6 +32,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.letter import evolve as evolve_letter
 from mahavishnu.model.letter_parts import (
     DeadLetterStatus,
     DlqReason,
@@ -47,6 +48,7 @@ from mahavishnu.stores.base import Collection, get_one, update_with_retry
 from mahavishnu.stores.kind import T
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import (
+    binding_of,
     came_back_by,
     follow_requeue,
     has_done,
@@ -60,6 +62,7 @@ from mahavishnu.tasks.letters import (
 from mahavishnu.tasks.rules import ReasonRules
 from mahavishnu.tasks.staleness_rules import DETECTOR, SIGN, stale_fingerprint, stale_snapshot
 from mahavishnu.tasks.task import ACTIVE, CLOSE, LETTER, MARK, TaskRecord, TaskState, Transition, evolve
+from mahavishnu.values.encryption import Binding
 from mahavishnu.values.payload import LetterRequest
 
 if TYPE_CHECKING:
@@ -120,8 +123,11 @@ class HandOver:
         return HandedOver(letter, made)
 
     async def settle(self, tasks: Sequence[TaskRecord]) -> None:
-        """Take the marks off tasks that owe nothing any more. Where that cannot be written, `finish` does it."""
-        marked = [task for task in tasks if task.owes is not None]
+        """Take the marks off tasks that owe nothing any more. Where that cannot be written, `finish` does it.
+
+        A letter that was made without the key of its task is owed until a process with that key has encrypted it anew.
+        """
+        marked = [task for task in tasks if task.owes is not None and (task.owes != LETTER or self._is_readable(task))]
         try:
             written = await self._lifecycle.tasks.write([evolve(task, owes=None) for task in marked]) if marked else ()
             for task, result in zip(marked, written, strict=True):
@@ -284,8 +290,31 @@ class HandOver:
         missing = MARK in detail and (letter is None or came_back_by(task, letter))
         if missing:
             await self._make_letter(task, detail.get("notes"), str(detail.get("by")), DlqReason(detail[MARK]), None)
+        elif letter is not None and letter.is_open and letter.status is not DeadLetterStatus.RETRYING:
+            await self._encrypt_anew(task, letter)
         await self.settle([task])
         return int(missing)
+
+    def _is_readable(self, task: TaskRecord) -> bool:
+        try:
+            in_clear(task, self._context.letter_factory.encryption)
+        except CannotRestore:
+            return False
+        return True
+
+    async def _encrypt_anew(self, task: TaskRecord, letter: DeadLetter) -> None:
+        """Encrypt what the letter got from its task for the letter itself, if it was made without the key."""
+        if letter.payload.text != task.context.text or not self._is_readable(task):
+            return
+        encryption, there = self._context.letter_factory.encryption, Binding.of(letter)
+        payload, _ = encryption.move(task.context, task.context_types, binding_of(task), there)
+
+        def change(current: DeadLetter) -> DeadLetter:
+            same = current.entry_id == letter.entry_id and current.payload.text == task.context.text
+            return evolve_letter(current, payload=payload, unfit=None) if same else current
+
+        if payload is not task.context:
+            await update_with_retry(self._context.letters, letter.key, change)
 
     async def _finish_requeue(self, letter: DeadLetter) -> int:
         """Requeue the task in `error` whose letter was requeued."""

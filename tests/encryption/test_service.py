@@ -480,3 +480,35 @@ async def test_errors_that_quote_different_hidden_values_are_one_group(house: Ho
     assert len(letters) == 3 and len({letter.fingerprint for letter in letters}) == 1
     assert all("owner ***" in (letter.last_error or "") for letter in letters)
     assert not (await queue.groups.regroup(dry_run=True)).done
+
+
+async def test_a_letter_that_a_process_without_the_key_has_made_of_a_task_is_encrypted_for_itself_later(
+    any_house: House,
+) -> None:
+    """Such as by a server that finds a stale task. Until then its runs are given back."""
+    app, server = any_house.app(**settings("k1")), any_house.app(encryption={"fields": [], "keys": {}})
+    await app.dlq.open()
+    till, never = Till(app), asyncio.Event()
+    till.charge = lambda found: never.wait()  # type: ignore[assignment, return-value, method-assign]
+    running = asyncio.create_task(till.pay("A-1", CANARY))
+    while not (page := await server.lifecycle.list()).items or len(page.items[0].steps) < 2:
+        await turn()
+    any_house.kill(queue_of(app))
+    any_house.clock.advance(4000)
+    (row,) = await server.lifecycle.detect_and_transition_stale_tasks(dry_run=False)
+    assert row["moved_to_dlq"]
+    any_house.clock.advance(60)
+    await server.lifecycle.handover.finish()
+
+    again = any_house.app(**settings("k1"))
+    till = Till(again)
+    till.broken = False
+    refused = await queue_of(again).retry_task("pay:A-1")
+    assert "for this place" in refused["error"]
+    await again.lifecycle.handover.finish()
+    (task,) = (await again.lifecycle.list("all")).items
+    assert task.owes is None
+    assert (await queue_of(again).retry_task("pay:A-1"))["success"]
+    assert till.ran == [{"card": CANARY, "limit": Decimal("7.50")}], "the first step is not run again"
+    assert CANARY not in await kept(queue_of(again))
+    running.cancel()
