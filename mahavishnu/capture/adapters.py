@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mahavishnu.engine.context import Workflow
-from mahavishnu.model.errors import InvalidInput, NoSuchAdapter
+from mahavishnu.model.errors import InvalidInput, NoSuchAdapter, StoreUnavailable
 from mahavishnu.model.json_value import Json, type_label
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import SourceKind, fast_constructor
@@ -223,8 +223,8 @@ class Attempt:
 
     `idempotency_key` is the same when a run is repeated because its outcome could not be recorded, and another one for
     every run after a recorded outcome: hand it to whatever must not do the same thing twice. Runs for one repo each
-    have keys of their own. `attempt_id` is unique. The last of `tracked` gives the task of a tracked run;
-    `called` are the letters of other workflows that failed within it.
+    have keys of their own. `attempt_id` is unique. The last of `tracked` gives the task of a tracked run; `not_begun`
+    is why none could begin; `called` are the letters of other workflows that failed within it.
     """
 
     letter: DeadLetter
@@ -233,6 +233,7 @@ class Attempt:
     _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
     _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict, repr=False, compare=False)
     tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list, repr=False, compare=False)
+    not_begun: list[StoreUnavailable] = field(default_factory=list, repr=False, compare=False)
     called: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -297,7 +298,9 @@ _new_attempt = fast_constructor(Attempt)
 
 def new_attempt(letter: DeadLetter, attempt_id: str) -> Attempt:
     """The attempt of a run that is about to begin."""
-    return _new_attempt(letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={}, tracked=[], called=[])
+    return _new_attempt(
+        letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={}, tracked=[], not_begun=[], called=[]
+    )
 
 
 def _as_set(repos: Iterable[str]) -> frozenset[str]:

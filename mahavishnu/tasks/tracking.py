@@ -19,7 +19,14 @@ from mahavishnu.capture.functions import Call, FunctionWorkflow, mark_decorated
 from mahavishnu.capture.runner import failure_in_result, is_interruption
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.sync_loop import current_sync_loop
-from mahavishnu.model.errors import InsideEventLoop, InvalidPayload, MahavishnuError, StepsGone, StoreError
+from mahavishnu.model.errors import (
+    InsideEventLoop,
+    InvalidPayload,
+    MahavishnuError,
+    StepsGone,
+    StoreError,
+    StoreUnavailable,
+)
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
@@ -222,10 +229,16 @@ class Tracking:
 
         If the work failed in another task, too, and no run of that one has succeeded since, that other one goes on. It
         begins anew where no step had ended, or no task covers all of its repos. Raises StoreError and StepsGone:
-        nothing is run twice by mistake.
+        nothing is run twice by mistake. While the store is away that is no failure of the work: the letter waits.
         """
-        run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
-        if run is not None and (attempt := live_attempt()) is not None:
+        attempt = live_attempt()
+        try:
+            run = await self._context.session.run_in_home_loop(partial(self._resume, letter))
+        except StoreUnavailable as problem:
+            if attempt is not None:
+                attempt.not_begun.append(problem)
+            raise
+        if run is not None and attempt is not None:
             attempt.tracked.append(lambda: {**snapshot_of(run.task), "state": str(TaskState.STEPS_IN_PROCESS)})
         return run
 

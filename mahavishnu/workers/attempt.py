@@ -23,7 +23,7 @@ from mahavishnu.engine.telemetry import adapter_label
 from mahavishnu.model import backoff, lifecycle
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.errors import CannotRestore, StepExhausted, StepsGone, StoreError, is_end
+from mahavishnu.model.errors import CannotRestore, StepExhausted, StepsGone, StoreError, StoreUnavailable, is_end
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
@@ -91,7 +91,7 @@ class RunningAttempt:
     ended: float = 0.0  # on the monotonic clock
     ended_at: datetime | None = None
     assessment: Assessment | None = None  # of the error
-    unfit: CannotRestore | None = None  # why nothing was run: the workflow of this process does not take the task
+    unfit: CannotRestore | StoreUnavailable | None = None  # why nothing was run: by its workflow here, or for now
     called: tuple[str, ...] = ()  # the letters of other workflows that failed by the error
     task: dict[str, Any] | None = None  # the snapshot of the lifecycle task, if the run was tracked
     failed_repos: tuple[str, ...] | None = None  # the repos that are still to be done, where that is known
@@ -238,6 +238,8 @@ class AttemptRunner:
             current.end()
         if result is None and error is None:  # a callback that ran the workflow, and did not look at its result
             error = current.own_failure
+        if current.not_begun and error is not None and not current.tracked:  # its steps could not be looked up
+            return RunningAttempt(leased, letter, unfit=current.not_begun[0])
         if limit.expired():  # whatever it answered: it was interrupted
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
@@ -269,6 +271,10 @@ class AttemptRunner:
 
     async def _settle(self, attempt: RunningAttempt) -> RunningAttempt:
         """Tell the breaker how the run went, write the outcome under the lease, and wake up when the letter is due."""
+        if isinstance(attempt.unfit, StoreUnavailable):
+            log.info("letter %r is given back, nothing was run: %s", attempt.leased.key, attempt.unfit)
+            await self._leases.finish_write(self._put_off(attempt.leased, self._context.limits.interval_seconds))
+            return attempt
         if attempt.unfit is not None:
             await self._hand_back(attempt.leased, attempt.unfit)
             return attempt

@@ -206,6 +206,33 @@ async def test_a_success_that_comes_home_late_counts_and_closes_the_letter(tmp_p
         await each.app.shutdown()
 
 
+async def test_a_letter_that_cannot_look_up_its_steps_waits_and_uses_up_no_attempt(tmp_path: Path) -> None:
+    """It was kept locally, so its worker takes it in the outage; what the server knows of its work cannot be told."""
+    server, clock = Lasting(), ManualClock()
+    office = Office(server, tmp_path, clock)
+    shop = Shop(office.app, fails=True)
+    await office.app.dlq.open()
+    office.home.faults.unavailable()
+    with pytest.raises(ConnectionResetError):
+        await shop.ship(1)
+    shop.fails = False
+    for _ in range(6):
+        clock.advance(1800)
+        await office.app.dlq.run_due()
+    by_hand = await office.app.dlq.retry_task("ship:1")
+    assert by_hand["error"].startswith("nothing was run: the primary store is away")
+    letter = await letter_of(office.app)
+    assert (str(letter.status), letter.retry_count, letter.total_attempts) == ("pending", 0, 0)
+    assert len(letter.failures) == 1 and shop.ran == ["one", "two"]
+    office.home.faults.clear()
+    await office.store.drain()
+    clock.advance(1800)
+    await office.app.dlq.run_due()
+    assert shop.ran == ["one", "two", "last"]
+    assert await office.app.dlq.list_tasks() == []
+    await office.app.shutdown()
+
+
 # --- answers are lost, callers give up
 
 
