@@ -43,7 +43,6 @@ class Assessment:
     def category(self) -> ErrorCategory:
         return self.verdict.category
 
-
     def with_masked(self, failure: Failure) -> Assessment:
         """Return the assessment of the failure as it is kept, without what it quotes of hidden values.
 

@@ -222,9 +222,7 @@ class QueueContext:
         """A query of letters that others will use, such as a bulk run's, for what who acts sees."""
         return query if self.scope is None else self.scope.restrict(query, SCOPED_FIELDS)
 
-    async def require(
-        self, act: str, subject: str = "queue", where: str | None = None, *, makes: DeadLetter | None = None
-    ) -> None:
+    async def require(self, act: str, subject: str = "queue", where: str | None = None, *, makes: Any = None) -> None:
         """Raise PermissionDenied if who acts may not do this, or what it `makes`, without an entry in the audit."""
         await self.audit.require(act, subject, where, makes=makes)
 

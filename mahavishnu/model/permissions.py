@@ -45,7 +45,8 @@ ACT_PERMISSIONS: Mapping[str, Permission] = {
     "run.start": Permission.VIEW,  # what the run does is asked for each of its acts
     **dict.fromkeys(("edit", "resolve", "fail", "cancel", "archive", "reclassify", "regroup"), Permission.EDIT),
     **dict.fromkeys(
-        ("enqueue", "import", "group.update", "group.release", "adapter.limit", "task.create", "task.move"), Permission.EDIT
+        ("enqueue", "import", "group.update", "group.release", "adapter.limit", "task.create", "task.move"),
+        Permission.EDIT,
     ),
     **dict.fromkeys(("queue.create", "queue.update", "queue.produce", "events.write"), Permission.EDIT),
     **dict.fromkeys(("archive.run", "archive.restore", "archive.export", "detect stale tasks"), Permission.EDIT),

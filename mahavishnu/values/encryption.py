@@ -119,10 +119,10 @@ def encrypt_values(
 ) -> tuple[Any, Types]:
     """Return the JSON value with everything under secret names encrypted, and its types.
 
-    A value that is encrypted by its type stays as it is. Inside of one that is to be encrypted as a whole it is decrypted
-    first; with an unknown key inside, the values of a whole are encrypted one by one. A value equal to the one at its
-    path in `former` gets the text from there, so that a change of one value is no change of the others. A text that
-    only looks encrypted is encrypted, too: anyone may have written it.
+    A value that is encrypted by its type stays as it is. Inside of one that is to be encrypted as a whole it is
+    decrypted first; with an unknown key inside, the values of a whole are encrypted one by one. A value equal to the
+    one at its path in `former` gets the text from there, so that a change of one value is no change of the others. A
+    text that only looks encrypted is encrypted, too: anyone may have written it.
     """
     kinds = dict(types)
 

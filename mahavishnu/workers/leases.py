@@ -152,9 +152,10 @@ class LeaseTable:
         outcome = PendingOutcome(leased, change, announce, asyncio.get_running_loop().create_future(), copy_context())
         self._outcomes.add(outcome)
         if leased.by_hand:
-            enough = asyncio.create_task(self._clock.sleep(_ANSWER_SECONDS))
+            enough: asyncio.Future[Any] = asyncio.create_task(self._clock.sleep(_ANSWER_SECONDS))
+            answer: asyncio.Future[Any] = outcome.future
             try:
-                await asyncio.wait({outcome.future, enough}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((answer, enough), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 enough.cancel()
             if not outcome.future.done():

@@ -274,8 +274,8 @@ class Processing:
         settled = attempt.settled
         if settled is None:
             why = (
-                "it was run, and the outcome is not recorded: its lease was lost, as to who closed the case meanwhile, or "
-                "the store is away; look at the letter before you run it again"
+                "it was run, and the outcome is not recorded: its lease was lost, as to who closed the case meanwhile, "
+                "or the store is away; look at the letter before you run it again"
             )
             record.add(outcome=why)
             return _refuse(task_id, why)

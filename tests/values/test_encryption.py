@@ -113,7 +113,9 @@ class TestALetter:
         await shop.fail(number="another")
         assert len(await open_letters(app)) == 2
 
-    @pytest.mark.parametrize("edit", [{"patch": {"pin": "1.5"}}, {"task": {"order": "A-1", "card": None, "pin": "1.5"}}])
+    @pytest.mark.parametrize(
+        "edit", [{"patch": {"pin": "1.5"}}, {"task": {"order": "A-1", "card": None, "pin": "1.5"}}]
+    )
     async def test_whose_key_is_gone_takes_its_values_by_an_edit(self, any_house: House, edit: dict[str, Any]) -> None:
         await Shop(before := any_house.app(**settings("k1", fields=("pin",)))).fail()
         await open_letters(before)
