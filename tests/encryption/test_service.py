@@ -476,7 +476,7 @@ async def test_errors_that_quote_different_hidden_values_are_one_group(house: Ho
                 await queue.claims.settle(claim.letter.task_id, claim.token, "failed", error=error)
             else:
                 assert not (await queue.retry_task(letter.task_id))["success"]
-        letters = await open_letters(app)
+        letters = await queue.list_tasks()
     assert len(letters) == 3 and len({letter.fingerprint for letter in letters}) == 1
     assert all("owner ***" in (letter.last_error or "") for letter in letters)
     assert not (await queue.groups.regroup(dry_run=True)).done
