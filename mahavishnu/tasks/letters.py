@@ -6,6 +6,7 @@ task, the letter notes that one: once its own task is complete, there may be wor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -93,6 +94,19 @@ def ended_steps(letter: DeadLetter) -> list[str]:
     steps = _lifecycle_label(letter).get("steps")
     known = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
     return [str(each.get("name")) for each in known if each.get("state") in STEP_DONE]
+
+
+def steps_behind(letter: DeadLetter, tasks: Sequence[TaskRecord]) -> list[str]:
+    """Return the steps that had ended by the letter's snapshot, and have not by the task that the snapshot is of.
+
+    The task may be on its way from a local store, and its letter has come first; or nobody has it any more.
+    """
+    own = _text(_lifecycle_label(letter), "task_id")
+    for task in tasks:
+        if task.task_id == own:
+            done = {step.name for step in task.steps if step.state in STEP_DONE}
+            return [name for name in ended_steps(letter) if name not in done]
+    return [] if {task.task_id for task in tasks} & {*tasks_of(letter)} else ended_steps(letter)
 
 
 def new_task_id(letter: DeadLetter) -> str:

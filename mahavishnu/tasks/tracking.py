@@ -8,8 +8,9 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet, WeakValueDictionary
@@ -31,8 +32,17 @@ from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES
+from mahavishnu.stores.base import home_of
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import begin_again, ended_steps, goes_on, has_done, new_task_id, snapshot_of, tasks_of
+from mahavishnu.tasks.letters import (
+    begin_again,
+    goes_on,
+    has_done,
+    new_task_id,
+    snapshot_of,
+    steps_behind,
+    tasks_of,
+)
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for
@@ -46,6 +56,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+_ON_ITS_WAY = timedelta(hours=1)  # so long a letter waits for its task, which comes home with the next look
 _AT_ONCE = 500  # records of one write
 _MOST_UNWRITTEN = 10_000  # runs that are remembered while the store is away
 T = TypeVar("T")
@@ -247,6 +258,7 @@ class Tracking:
         tasks = await self._find_tasks(letter)
         if any(has_done(task, letter) for task in tasks):
             return None
+        self._require_ended_steps(letter, tasks)
         task = next((task for task in tasks if goes_on(task, letter)), None)
         token, owner, request = new_token(), self._context.owner, self._request_of(letter)
 
@@ -255,8 +267,6 @@ class Tracking:
 
         if task is None:
             own = tasks_of(letter)
-            if (ended := ended_steps(letter)) and all(each.task_id not in own for each in tasks):
-                raise StepsGone(letter.task_id, ended)
             if own:
                 log.warning("no lifecycle task of letter %r can go on: all of its steps are run again", letter.key)
             task = begin(self._task_of(request, new_task_id(letter)))
@@ -265,6 +275,20 @@ class Tracking:
         run = TaskRun(self._lifecycle, self._context, task, request)
         self.signs.begin(run)
         return run
+
+    def _require_ended_steps(self, letter: DeadLetter, tasks: Sequence[TaskRecord]) -> None:
+        """Raise StepsGone if the store does not know steps of the letter's task that had ended.
+
+        Raises StoreUnavailable as long as the task may still come home from the local store of its process.
+        """
+        if not (behind := steps_behind(letter, tasks)):
+            return
+        has_local_stores = home_of(self._context.store) is not self._context.store
+        if not has_local_stores or self._context.clock.now() - letter.failures[-1].at > _ON_ITS_WAY:
+            raise StepsGone(letter.task_id, behind)
+        raise StoreUnavailable(
+            f"steps of {letter.task_id!r} ended and are not known here yet: their process has them in its local store"
+        )
 
     async def _find_tasks(self, letter: DeadLetter) -> list[TaskRecord]:
         """Return the existing tasks that a run of the letter may continue, in the order of choice."""

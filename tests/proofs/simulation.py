@@ -417,16 +417,20 @@ class World:
 
     async def lose_answers(self, machine: Machine) -> None:
         """Lose some answers of the store."""
+        self.note(machine, "loses answers")
         lost = machine.line.item_answer_lost(chance=0.5), machine.line.answer_lost(chance=0.3)
         await self.clock.sleep(self.chance.uniform(1, 10))
         for each in lost:
             each.stop()
+        self.note(machine, "hears all answers again")
 
     async def fill_disk(self, machine: Machine) -> None:
         """Have no room on the disk of a machine."""
+        self.note(machine, "has a full disk")
         machine.cable.cut = True
         await self.clock.sleep(self.chance.uniform(1, 60))
         machine.cable.cut = False
+        self.note(machine, "has room again")
 
     async def set_clock(self, machine: Machine) -> None:
         """Set the wall clock, up to ten minutes to either side."""

@@ -233,6 +233,33 @@ async def test_a_letter_that_cannot_look_up_its_steps_waits_and_uses_up_no_attem
     await office.app.shutdown()
 
 
+async def test_a_letter_that_came_home_before_its_task_waits_for_it(tmp_path: Path) -> None:
+    """What the run wrote last is in its process's local store: finished steps are not run again, by no worker."""
+    server, clock = Lasting(), ManualClock()
+    (tmp_path / "other").mkdir()
+    office, other = Office(server, tmp_path, clock), Office(server, tmp_path / "other", clock)
+    shop, branch = Shop(office.app, fails=True), Shop(other.app)
+    await office.app.dlq.open()
+    await other.app.dlq.open()
+    writes = office.home.faults.unavailable("write", kind=TASKS)
+    with pytest.raises(ConnectionResetError):
+        await shop.ship(1)
+    await office.store.drain()
+    assert [letter.task_id for letter in await other.app.dlq.list_tasks()] == ["ship:1"]
+    clock.advance(1800)
+    await other.app.dlq.run_due()
+    assert branch.ran == []
+    letter = await letter_of(other.app)
+    assert (str(letter.status), letter.retry_count, letter.total_attempts) == ("pending", 0, 0)
+    writes.stop()
+    await office.store.drain()
+    clock.advance(1800)
+    await other.app.dlq.run_due()
+    assert branch.ran == ["last"]
+    await office.app.shutdown()
+    await other.app.shutdown()
+
+
 # --- answers are lost, callers give up
 
 
