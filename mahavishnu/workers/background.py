@@ -398,9 +398,7 @@ class DueLetters:
     def _has(self, shut: AbstractSet[str]) -> bool:
         return any(name not in shut for name in self._found.names) if shut else bool(self._found)
 
-    async def _look_up(
-        self, now: datetime, limit: int, without: set[str], probes: Sequence[str], rounds: int
-    ) -> None:
+    async def _look_up(self, now: datetime, limit: int, without: set[str], probes: Sequence[str], rounds: int) -> None:
         sort = claim_order(self._lookups)
         shares = self._shares()
         self.may_have_others = any(share.adapters is None for share in shares)
@@ -467,7 +465,7 @@ class DueLetters:
         if partitions is not None:  # what did not fit its worker is for all of them
             mine = Between("partition", at_least=partitions.start, below=partitions.stop)
             query = replace(query, where=(*query.where, AnyOf((mine, Not(Missing("unfit"))))))
-        return _Look(share, replace(query, where=(*which, *query.where)))
+        return _Look(share, replace(query, where=(*query.where, *which)))
 
     async def _find(self, look: _Look) -> frozenset[str]:
         """Add what a look finds. Return the adapters on its page if it was full, else nothing."""
