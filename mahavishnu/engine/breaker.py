@@ -92,10 +92,11 @@ class Breakers:
     def record_failure(self, name: str, category: str | None, now: float, who: str = "") -> None:
         """Note that a call failed. If that was the letter's own fault it counts as an answer: the target is alive."""
         circuit = self._circuits.pop(name, Circuit())
-        self._circuits[name] = self._after_failure(circuit, category, now, who)
+        after = self._circuits[name] = self._after_failure(circuit, category, now, who)
         if len(self._circuits) > MOST_CIRCUITS:
             del self._circuits[next(iter(self._circuits))]
-        self._note_opened()
+        if self.not_closed or after.opened_at is not None:
+            self._note_opened()
 
     def _after_failure(self, circuit: Circuit, category: str | None, now: float, who: str) -> Circuit:
         if category in _JOBS_FAULT:

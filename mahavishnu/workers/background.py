@@ -292,6 +292,7 @@ class RemoteWorkers:
 _AT_ONCE = 2000  # due letters looked up at once
 _OVERDUE_SECONDS = 10.0  # after which letters of other workers' shares are anybody's
 _OVERDUE_AT_ONCE = 100  # of which so many are taken at once: their worker may live, and has found them too
+_AT_FIRST = 500  # at a worker's first look, unless it has places for more: it begins sooner
 _OF_OTHERS = 500  # letters looked up of adapters that a full page hides
 _ROUNDS = 20  # of such looks
 _NEWS = 50  # letters looked up to learn of new ones
@@ -322,7 +323,7 @@ class DueLetters:
         self._lookups = 0
         self._further: list[_Look] = []  # where the last look goes on
         self._began: datetime | None = None  # when the first of what was found was looked up
-        self._looked: datetime | None = None  # the last look, also one for other adapters
+        self._looked: datetime | None = None  # the last look for other adapters than those found
         self._news: frozenset[object] = frozenset()
         self.adapters = 0  # how many are known to have letters run here
         self.may_have_others = True  # whether letters of further adapters may be found
@@ -332,25 +333,30 @@ class DueLetters:
         """True if the last look at the queue found more than was handed out since, and it can be claimed."""
         return self._has(self._barred) or not self._was_all
 
-    async def fetch(self, now: datetime, barred: AbstractSet[str], probes: AbstractSet[str]) -> None:
+    async def fetch(self, now: datetime, most: int, barred: AbstractSet[str], probes: AbstractSet[str]) -> None:
         """Look at the queue, unless something is left of the last look; now and then also for other adapters.
 
-        Letters of adapters in `barred` are left out, and few are looked up of those in `probes`. Raises StoreError.
+        Up to `most` letters are to be claimed. Those of adapters in `barred` are left out, and few are looked up of
+        those in `probes`. Raises StoreError.
         """
         self._barred = barred
         if self._began is not None and abs((now - self._began).total_seconds()) > _KEPT_SECONDS:
             self.clear()
         has_some = self._has(barred)
-        if has_some and self._looked is not None and abs((now - self._looked).total_seconds()) < _OTHERS_SECONDS:
+        others = self._looked is None or abs((now - self._looked).total_seconds()) >= _OTHERS_SECONDS
+        if has_some and not others:
             return
-        self._looked = now
+        if others:
+            self._looked = now
         if not has_some:
             self._lookups += 1
             self._further.clear()
             self._was_all = True
         if not self._found:
             self._began = now
-        await self._look_up(now, {*barred, *probes, *self._found.names}, [each for each in probes if each not in self])
+        limit = _AT_ONCE if self._lookups > 1 else min(_AT_ONCE, max(_AT_FIRST, 4 * most))
+        without, probed = {*barred, *probes, *self._found.names}, [each for each in probes if each not in self]
+        await self._look_up(now, limit, without, probed, _ROUNDS if others else 1)
 
     async def fetch_further(self, shut: AbstractSet[str]) -> bool:
         """Go on with the last look, as nothing it found can be claimed now. False at its end. Raises StoreError."""
@@ -367,7 +373,7 @@ class DueLetters:
     def pop(self, shut: AbstractSet[str]) -> DeadLetter | None:
         """Return one of the letters that were found, of an adapter that is not in `shut`; None if there is none."""
         letter = self._found.pop(shut)
-        if letter is not None and self._further and letter.circuit not in self:
+        if letter is not None and self._further and self._found and letter.circuit not in self:
             self._looked = None  # there may be more of this adapter
         return letter
 
@@ -392,13 +398,13 @@ class DueLetters:
     def _has(self, shut: AbstractSet[str]) -> bool:
         return any(name not in shut for name in self._found.names) if shut else bool(self._found)
 
-    async def _look_up(self, now: datetime, without: set[str], probes: Sequence[str]) -> None:
+    async def _look_up(self, now: datetime, limit: int, without: set[str], probes: Sequence[str], rounds: int) -> None:
         sort = claim_order(self._lookups)
         shares = self._shares()
         self.may_have_others = any(share.adapters is None for share in shares)
         self.adapters = max(self.adapters, sum(len(share.adapters or ()) for share in shares))
         for share in shares:
-            await self._find_all(share, now, sort, _AT_ONCE, share.own, without)
+            await self._find_all(share, now, sort, limit, share.own, without, rounds)
             for name in probes:  # of anybody's share: each process has circuits of its own
                 if share.adapters is None or name in share.adapters:
                     await self._find(self._look(share, now, sort, _PROBES, None, adapter_is((name,))))
@@ -409,7 +415,7 @@ class DueLetters:
         overdue = now - timedelta(seconds=_OVERDUE_SECONDS)
         while not self._has(self._barred) and others:
             share, partitions = others.pop(0)
-            await self._find_all(share, overdue, sort, _OVERDUE_AT_ONCE, partitions, without)
+            await self._find_all(share, overdue, sort, _OVERDUE_AT_ONCE, partitions, without, rounds)
         self._was_all = not self._has(self._barred)  # otherwise there may be more in other shares
 
     async def _find_all(
@@ -420,10 +426,11 @@ class DueLetters:
         limit: int,
         partitions: range | None,
         without: AbstractSet[str],
+        rounds: int,
     ) -> None:
-        """Find letters of a share: the first ones, then the first ones of adapters that were on no full page."""
+        """Find letters of a share: the first ones, then in further rounds those of adapters that were on no page."""
         hidden = set(without)
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             if (which := _adapter_of(share, hidden)) is None:
                 return
             names = await self._find(self._look(share, due, sort, limit, partitions, *which))

@@ -88,7 +88,7 @@ class Claimer:
         barred = breakers.not_closed - probes
         if self.gate.limits:
             barred |= self.gate.find_shut(self._context.owner, self._count_held())
-        await self.due.fetch(now, barred, probes)
+        await self.due.fetch(now, most, barred, probes)
         shut = {*barred, *without}  # grows: a circuit has one probe, and a limit is reached
         claims: dict[str, _Claim] = {}
         while not claims:
@@ -425,6 +425,8 @@ class Processor:
         return free or len(self.leases) <= self._ahead // 2
 
     def _start_ready(self, concurrency: int) -> None:
+        if not self._ready:
+            return
         shared = concurrency - reserved_places(concurrency, self.claimer.due.adapters)
         while self._ready and len(self._runs) < concurrency and not self._stopping:
             busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
@@ -450,6 +452,8 @@ class Processor:
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
         concurrency, due = self._context.limits.concurrency, self.claimer.due
         self._start_ready(concurrency)
+        if self._awake.is_set():
+            return
         is_limited = adapter in self.claimer.gate.limits  # its place is free for others
         if is_limited or (due.has_more and (self._is_hungry(concurrency) or self._has_place_for(adapter))):
             self._awake.set()

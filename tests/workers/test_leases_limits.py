@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,11 @@ from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.core.dead_letter_queue import KINDS
 from mahavishnu.model.errors import InvalidInput, PermissionDenied
 from mahavishnu.model.permissions import Permission, Principal, Scope
+from mahavishnu.stores.base import Store
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.opensearch import OpenSearchStore
+from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import FaultyStore, ManualClock
 from mahavishnu.workers.rules import AdapterLimit, Rate, grant
 from tests.support.queues import until
@@ -34,8 +38,10 @@ class Lasting(MemoryStore):
 class Office:
     """Two apps with a worker each over one store, and runs that hang until they are let go."""
 
-    def __init__(self, **settings: Any) -> None:
-        self.clock, self.store, self.settings = ManualClock(), Lasting(), settings
+    def __init__(self, make_store: Callable[[], Store] | None = None, **settings: Any) -> None:
+        shared = Lasting()
+        self.clock, self.settings = ManualClock(), settings
+        self.make_store = make_store or (lambda: shared)
         self.running: set[str] = set()
         self.started: list[tuple[str, datetime]] = []
         self.most = 0
@@ -43,9 +49,8 @@ class Office:
         self.apps = [self.app(), self.app()]
 
     def app(self, **limit: Any) -> MahavishnuApp:
-        app = MahavishnuApp(
-            MahavishnuSettings(dlq_store_url="memory:", **self.settings), store=self.store, clock=self.clock
-        )
+        store = self.make_store()
+        app = MahavishnuApp(MahavishnuSettings(dlq_store_url="memory:", **self.settings), store=store, clock=self.clock)
 
         async def charge(task: Any, repos: list[str]) -> None:
             self.started.append((task["name"], self.clock.now()))
@@ -65,41 +70,72 @@ class Office:
             await self.apps[0].dlq.enqueue(name, {"name": name}, [], "connection reset", "immediate", adapter="charge")
 
     async def pass_seconds(self, seconds: int, step: float = 1.0) -> None:
+        """Advance the clock; after each step every worker may claim, run and settle: it answers at its own pace."""
         for _ in range(int(seconds / step)):
             self.clock.advance(step)
             for _ in range(30):
-                await asyncio.wait([asyncio.ensure_future(self.store.health())])
+                await asyncio.gather(*(app.dlq.context.store.health() for app in self.apps))
+
+    async def pass_until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Let up to five minutes pass: a store outside of the process answers after more turns than memory."""
+        for _ in range(300):
+            if await condition():
+                return
+            await self.pass_seconds(1)
+        raise AssertionError("that has not come about")
+
+    async def close(self) -> None:
+        self.go_on.set()
+        for app in self.apps:
+            await app.dlq.shutdown()
 
 
 @pytest.fixture
 async def office() -> AsyncIterator[Office]:
     made = Office()
     yield made
-    made.go_on.set()
-    for app in made.apps:
-        await app.shutdown() if hasattr(app, "shutdown") else await app.dlq.shutdown()
+    await made.close()
 
 
-async def test_no_more_letters_run_at_once_in_all_workers_than_the_limit_allows(office: Office) -> None:
+@pytest.fixture(params=["memory", "sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
+async def any_office(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Office]:
+    """The same on each store; the workers share it, with a connection of their own where it is outside of a process."""
+    make: Callable[[], Store] | None = None
+    if request.param == "sqlite":
+        make = lambda: SQLiteStore(tmp_path / "dlq.db", kinds=KINDS)  # noqa: E731
+    elif request.param == "opensearch":
+        url, prefix = (request.getfixturevalue(name) for name in ("opensearch_url", "opensearch_prefix"))
+        make = lambda: OpenSearchStore(url, prefix=prefix, timeout=60, kinds=KINDS)  # noqa: E731
+    made = Office(make)
+    yield made
+    await made.close()
+
+
+async def test_no_more_letters_run_at_once_in_all_workers_than_the_limit_allows(any_office: Office) -> None:
+    office = any_office
     limits = office.apps[0].dlq.adapter_limits
+
+    async def has_run(number: int) -> bool:
+        return len(office.started) == number
+
+    async def holds_none() -> bool:
+        (limit,) = await limits.list()
+        return bool(limit.to_dict(office.clock.now())["held"] == 0)
+
     await limits.limit("charge", concurrency=3, by="ann")
     await office.add(20)
     for app in office.apps:
         await app.start_dlq_processor()
-    await until(lambda: len(office.running) == 3)
+    await office.pass_until(lambda: has_run(3))
     await office.pass_seconds(10)
     assert office.most == 3
     await limits.limit("charge", concurrency=5, by="ann")
+    await office.pass_until(lambda: has_run(5))
     await office.pass_seconds(4)
-    assert office.most == 5
     office.go_on.set()
-    for _ in range(30):
-        await office.pass_seconds(1)
-    assert len(office.started) == 20
+    await office.pass_until(lambda: has_run(20))
     assert office.most == 5
-    await office.pass_seconds(4)
-    (limit,) = await limits.list()
-    assert limit.to_dict(office.clock.now())["held"] == 0
+    await office.pass_until(holds_none)
 
 
 async def test_the_rate_counts_for_all_workers_together(office: Office) -> None:
@@ -117,30 +153,44 @@ async def test_the_rate_counts_for_all_workers_together(office: Office) -> None:
     assert len(office.started) == 60
 
 
-async def test_the_application_declares_and_a_person_decides(office: Office) -> None:
+async def test_workers_elsewhere_share_a_rate(any_office: Office) -> None:
+    office = any_office
+    await office.apps[0].dlq.adapter_limits.limit("charge", rate="30/min", by="ann")
+    await office.add(5)
+    claimed: list[datetime] = []
+    for step in range(60):
+        claims = await office.apps[step % 2].dlq.claims.claim(f"far-{step % 2}", limit=5)
+        claimed += [office.clock.now()] * len(claims)
+        office.clock.advance(0.5)
+    assert len(claimed) == 5
+    assert all(later - earlier >= timedelta(seconds=2) for earlier, later in pairwise(claimed))
+
+
+async def test_the_application_declares_and_a_person_decides(any_office: Office) -> None:
+    office = any_office
     app = office.app(concurrency=2, rate="10/minute")
     office.apps.append(app)
     limits = app.dlq.adapter_limits
+
+    async def is_set(*values: object) -> bool:
+        return [(limit.concurrency, limit.rate, limit.set_by) for limit in await limits.list()] == [values]
+
     await app.start_dlq_processor()
-    await office.pass_seconds(1)
-    (limit,) = await limits.list()
-    assert (limit.concurrency, limit.rate, limit.set_by) == (2, "10/min", "application")
+    await office.pass_until(lambda: is_set(2, "10/min", "application"))
     await limits.limit("charge", concurrency=7, by="ann")
     await office.pass_seconds(5)
-    (limit,) = await limits.list()
-    assert (limit.concurrency, limit.rate, limit.set_by) == (7, "10/min", "ann")
+    assert await is_set(7, "10/min", "ann")
     await limits.reset("charge", by="ann")
-    await office.pass_seconds(5)
-    (limit,) = await limits.list()
-    assert (limit.concurrency, limit.rate, limit.set_by) == (2, "10/min", "application")
+    await office.pass_until(lambda: is_set(2, "10/min", "application"))
 
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_limits_hold_while_the_shared_store_is_away(office: Office, known: bool) -> None:
     """Those that were read last, or what the application declares: in each process for its own letters."""
-    home = FaultyStore(office.store)
-    store, office.store = office.store, FallbackStore(home, Lasting(), kinds=KINDS, clock=office.clock)  # type: ignore[assignment]
-    app, office.store = office.app(concurrency=2), store
+    home = FaultyStore(office.make_store())
+    office.make_store = lambda: FallbackStore(home, Lasting(), kinds=KINDS, clock=office.clock)
+    app = office.app(concurrency=2)
+    office.apps.append(app)
     if known:
         await app.dlq.open()
         await app.dlq.adapter_limits.limit("charge", concurrency=1, by="ann")
@@ -161,7 +211,6 @@ async def test_limits_hold_while_the_shared_store_is_away(office: Office, known:
     await app.dlq.run_due()
     (limit,) = await app.dlq.adapter_limits.list()
     assert (limit.concurrency, limit.set_by) == ((1, "ann") if known else (2, "application"))
-    await app.dlq.shutdown()
 
 
 async def test_settings_declare_limits_too() -> None:
@@ -247,7 +296,8 @@ def test_a_date_of_a_clock_that_was_wrong_does_not_stop_the_runs() -> None:
     assert grant(AdapterLimit("charge", rate="1/s", next_at=at + timedelta(days=1)), "a", 0, 1, at, at + LATER)[0] == 1
 
 
-async def test_workers_elsewhere_keep_to_the_limits_and_take_turns(office: Office) -> None:
+async def test_workers_elsewhere_keep_to_the_limits_and_take_turns(any_office: Office) -> None:
+    office = any_office
     dlq = office.apps[0].dlq
     await dlq.adapter_limits.limit("charge", concurrency=2, by="ann")
     await office.add(60)
