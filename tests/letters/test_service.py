@@ -117,7 +117,7 @@ class TestRetry:
         while not trying.done():
             house.clock.advance(1)
             await until(lambda: trying.done() or house.clock.sleepers)
-        assert "could not be recorded" in (await trying)["error"]
+        assert "the outcome is not recorded" in (await trying)["error"]
 
 
 class TestArchive:

@@ -59,6 +59,7 @@ CHANGES: Mapping[str, tuple[Permission, str]] = {
     "archive detach": (CONFIGURE, "archive detach {month}"),
     "archive attach": (CONFIGURE, "archive attach {month}"),
     "archive drop": (CONFIGURE, "archive drop {month} --yes"),
+    "adapter limit": (EDIT, "adapter limit orders --concurrency 3"),
     "task move": (EDIT, "task move {task}"),
     "task detect": (EDIT, "task detect --apply"),
     "event list": (PAYLOAD, "event list"),
@@ -71,7 +72,7 @@ SHOW = {
     "dlq list", "dlq show", "dlq stats", "dlq status", "dlq dashboard", "dlq watch", "group list", "group show",
     "run list", "run show", "run items", "run watch", "queue list", "queue show", "queue items", "archive list",
     "archive search", "archive partitions", "task list", "task show", "view list", "alert list", "alert rules",
-    "archive tasks", "audit list", "worker list", "dlq namespaces",
+    "archive tasks", "audit list", "worker list", "adapter list", "dlq namespaces",
 }  # fmt: skip
 LOCAL = {
     "config show", "config check", "config new-key", "plugins list", "plugins check", "plugins disable",
