@@ -13,6 +13,7 @@ import gc
 import heapq
 import os
 import random
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
@@ -210,6 +211,7 @@ def deterministic(seed: int, loop: VirtualLoop) -> Iterator[random.Random]:
     try:
         with (
             patch.object(os, "urandom", lambda count: _chance[-1].randbytes(count)),
+            patch.object(socket, "gethostname", lambda: "simulation"),  # shares of letters go by workers' names
             patch.object(os, "getpid", lambda: loop.host.pid),
             patch.object(random, "Random", _Seeded),
             patch.object(random, "random", random.Random(chance.getrandbits(64)).random),
