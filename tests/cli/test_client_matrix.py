@@ -11,7 +11,6 @@ from httpx import ASGITransport, AsyncClient
 
 from mahavishnu.core.api import create_app
 from mahavishnu.core.commands import COMMANDS
-from tests.http.test_auth_matrix import ACCESS, TASK, filled
 from tests.support.command_line import Run
 from tests.support.permission_matrix import (
     EDIT,
@@ -21,20 +20,18 @@ from tests.support.permission_matrix import (
     About,
     Outcome,
     Row,
-    World,
     changes,
     expect,
-    make_world,
+    filled,
+    make_access,
     records_of,
+    shared_world,
+    sides_of,
+    surface_row,
     target_of,
 )
 
-
-def row(needs: object, about: About) -> Row:
-    return Row(needs, about, lambda *_: None)  # type: ignore[arg-type]
-
-
-SEEN = row(VIEW, About.SEEN)
+SEEN, TASK = surface_row(VIEW, About.SEEN), surface_row(VIEW, About.LETTER)
 LETTER = "{id} --queue {queue}"
 # For each command the method that it comes to, or what it needs; and its words with what there is.
 CALLS: dict[str, tuple[str | Row, str]] = {
@@ -54,7 +51,7 @@ CALLS: dict[str, tuple[str | Row, str]] = {
     "dlq status": ("dlq.get_statistics", ""),
     "dlq delete": ("deletion.delete_task", f"{LETTER} --yes"),
     "dlq dashboard": ("dlq.get_statistics_by_reason", ""),
-    "dlq doctor": (row(VIEW, About.STORE), ""),
+    "dlq doctor": (surface_row(VIEW, About.STORE), ""),
     "dlq namespaces": ("search.namespaces", ""),
     "dlq encrypt": ("encryption.renew", ""),
     "group list": ("groups.list", ""),
@@ -91,8 +88,8 @@ CALLS: dict[str, tuple[str | Row, str]] = {
     "archive drop": ("archive.drop", "{partition} --yes"),
     "task list": (SEEN, "--state all"),
     "task show": (TASK, "{task}"),
-    "task move": (row(EDIT, About.LETTER), "{task}"),
-    "task detect": (row(EDIT, About.NAMESPACE), "--apply"),
+    "task move": (surface_row(EDIT, About.LETTER), "{task}"),
+    "task detect": (surface_row(EDIT, About.NAMESPACE), "--apply"),
     "event list": ("domain_events.read", ""),
     "event ack": ("domain_events.acknowledge", "c 1"),
     "view list": ("views.list", ""),
@@ -112,7 +109,7 @@ LOCAL = {
     *("plugins list", "plugins check", "plugins disable", "plugins enable"),
 }
 ENDLESS = {"dlq watch", "run watch"}
-_world: list[World] = []
+ACCESS = make_access()
 
 
 def test_every_command_is_declared() -> None:
@@ -123,14 +120,12 @@ def test_every_command_is_declared() -> None:
 def test_a_command_does_what_the_matrix_says(
     run: Run, home: object, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    if not _world:
-        _world.append(asyncio.run(make_world()))
-    world, (called, words), wrong = _world[0], CALLS[command], []
+    world, (called, words), wrong = asyncio.run(shared_world()), CALLS[command], []
     group, verb = command.split()
     row = METHODS[called] if isinstance(called, str) else called
     Path("letters.jsonl").write_text(world.line + "\n", encoding="utf-8")
     for name, who in PRINCIPALS.items():
-        for inside in (True, False) if not who.scope.is_everything else (True,):
+        for inside in sides_of(who):
             it, dlq = target_of(world, name, inside=inside), world.copy()
             before = records_of(dlq)
             server = ASGITransport(create_app(dlq, access=ACCESS))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import httpx
 import pytest
 
-from mahavishnu.core.api import Access, create_app
+from mahavishnu.core.api import create_app
 from mahavishnu.core.rooms import pages
-from mahavishnu.http.auth import Limit
 from tests.http.test_auth import ROUTES
 from tests.support.api import URL
 from tests.support.permission_matrix import (
@@ -21,12 +19,15 @@ from tests.support.permission_matrix import (
     About,
     Outcome,
     Row,
-    Target,
     World,
     changes,
     expect,
-    make_world,
+    filled,
+    make_access,
     records_of,
+    shared_world,
+    sides_of,
+    surface_row,
     target_of,
 )
 
@@ -40,7 +41,7 @@ LETTER, RUN, GROUP, QUEUE, ITEM = (
 LEASED = "/queues/{named}/items/{leased_item}"
 TOKEN = {"token": "{leased_token}"}
 OUTCOME = {403: Outcome.DENIED, 404: Outcome.ABSENT}
-SEEN, TASK = (Row(VIEW, about, lambda *_: None) for about in (About.SEEN, About.LETTER))
+SEEN, TASK = surface_row(VIEW, About.SEEN), surface_row(VIEW, About.LETTER)
 # For each route the method that it calls, or what it needs; the path with what there is; and a body.
 CALLS: dict[tuple[str, str], tuple[str | Row, str, Any]] = {
     ("GET", "/"): (SEEN, "/", None),
@@ -114,8 +115,8 @@ CALLS: dict[tuple[str, str], tuple[str | Row, str, Any]] = {
     ("GET", "/workers"): ("workers.list", "/workers", None),
     ("GET", "/tasks"): (SEEN, "/tasks?state=all", None),
     ("GET", "/tasks/{task_id}"): (TASK, "/tasks/{task}", None),
-    ("POST", "/tasks/{task_id}/move"): (Row(EDIT, About.LETTER, lambda *_: None), "/tasks/{task}/move", {}),
-    ("POST", "/tasks/detect"): (Row(EDIT, About.NAMESPACE, lambda *_: None), "/tasks/detect", {"dry_run": False}),
+    ("POST", "/tasks/{task_id}/move"): (surface_row(EDIT, About.LETTER), "/tasks/{task}/move", {}),
+    ("POST", "/tasks/detect"): (surface_row(EDIT, About.NAMESPACE), "/tasks/detect", {"dry_run": False}),
     ("GET", "/domain-events"): ("domain_events.read", "/domain-events", None),
     ("POST", "/domain-events/acknowledge"): ("domain_events.acknowledge", "/domain-events/acknowledge", {
         "consumer": "c", "number": 1}),
@@ -158,43 +159,13 @@ PAGES: dict[str, tuple[str | Row, str]] = {
 }
 # For browsers before a login and after it, and files.
 OPEN = {"/login", "/login/provider", "/login/callback", "/logout/provider", "/static/{name}"}
-_world: list[World] = []
+ACCESS = make_access()
 
 
 @pytest.fixture
 async def world() -> World:
     """Everything that there is; each request gets a copy."""
-    if not _world:
-        _world.append(await make_world())
-    return _world[0]
-
-
-def access() -> Access:
-    """The six principals by their tokens; `nobody` is a viewer without any permission."""
-    people: dict[str, dict[str, str]] = {"viewer": {}, "operator": {}, "admin": {}}
-    for name, who in PRINCIPALS.items():
-        people[who.role or "viewer"][name] = f"token-of-{name}"
-    limits = {name: Limit(who.permissions, who.scope) for name, who in PRINCIPALS.items()}
-    limits["nobody"] = Limit(frozenset())
-    return Access.of(people["viewer"], people["operator"], people["admin"], limits)
-
-
-ACCESS = access()
-
-
-def filled(text: Any, it: Target, world: World) -> Any:
-    """A path or a body with the names of what it is about."""
-    match text:
-        case dict():
-            return {name: filled(each, it, world) for name, each in text.items()}
-        case list():
-            return [filled(each, it, world) for each in text]
-        case "{line}":
-            return [world.line]
-        case str():
-            known = {"partition": world.partition} | vars(it)
-            return re.sub(r"{(\w+)}", lambda part: str(known[part[1]]), text)
-    return text
+    return await shared_world()
 
 
 async def ask(
@@ -242,7 +213,7 @@ async def test_a_route_does_what_the_matrix_says(world: World, method: str, path
         actor = ACCESS.holder(f"token-of-{name}")
         if actor is None or actor.role < ROUTES[method, path]:
             continue  # see test_a_denial_of_a_role_is_audited
-        for inside in (True, False) if not PRINCIPALS[name].scope.is_everything else (True,):
+        for inside in sides_of(PRINCIPALS[name]):
             wrong += await ask(world, name, method, full, body, row, inside=inside)
     assert not wrong, "\n".join(wrong)
 
@@ -254,6 +225,6 @@ async def test_a_page_shows_what_the_matrix_says(world: World, path: str) -> Non
     shown, real = PAGES.get(path, (SEEN, path))
     row, wrong = METHODS[shown] if isinstance(shown, str) else shown, []
     for name in PRINCIPALS:
-        for inside in (True, False) if not PRINCIPALS[name].scope.is_everything else (True,):
+        for inside in sides_of(PRINCIPALS[name]):
             wrong += await ask(world, name, "GET", real, None, row, inside=inside, accept="text/html")
     assert not wrong, "\n".join(wrong)

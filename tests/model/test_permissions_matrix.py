@@ -20,21 +20,18 @@ from tests.support.permission_matrix import (
     World,
     call,
     expect,
-    make_world,
     methods,
     records_of,
+    shared_world,
+    sides_of,
     table,
 )
-
-_world: list[World] = []
 
 
 @pytest.fixture
 async def world() -> World:
     """Everything that there is; each call gets a copy."""
-    if not _world:
-        _world.append(await make_world())
-    return _world[0]
+    return await shared_world()
 
 
 def test_every_method_is_declared() -> None:
@@ -57,9 +54,7 @@ async def test_what_an_act_makes_is_in_the_scope(world: World, act: str) -> None
 async def try_as(world: World, name: str, row: Row) -> list[str]:
     """Return what is wrong with the calls of a method by a principal, inside and outside of their scope."""
     wrong = []
-    for inside in (True, False):
-        if not inside and PRINCIPALS[name].scope.is_everything:
-            continue  # nothing is outside
+    for inside in sides_of(PRINCIPALS[name]):
         outcome, problems = await call(world, name, row, inside=inside)
         if outcome not in (expected := expect(row, PRINCIPALS[name], inside=inside)):
             problems.append(f"is {outcome}, not {' or '.join(sorted(expected))}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.core.rooms import services
 from mahavishnu.engine.context import Limits, QueueOptions
+from mahavishnu.http.auth import Access, Limit
 from mahavishnu.model.errors import (
     IllegalMove,
     InvalidInput,
@@ -172,6 +174,16 @@ async def _fill_task(dlq: DeadLetterQueue, name: str, queue: str, adapter: str) 
     lifecycle = Lifecycle(dlq.context)
     made = await lifecycle.create(f"task-{name}", {"hush": f"hush {name}"}, template="now", template_version="2")
     return await lifecycle.change(made.task_id, lambda task: evolve_task(task, queue=queue, adapter=adapter))
+
+
+_world: list[World] = []
+
+
+async def shared_world() -> World:
+    """Return the one world of this process: each call gets a copy."""
+    if not _world:
+        _world.append(await make_world())
+    return _world[0]
 
 
 async def make_world() -> World:
@@ -560,6 +572,41 @@ def expect(row: Row, who: Principal, *, inside: bool) -> set[Outcome]:
 def target_of(world: World, name: str, *, inside: bool) -> Target:
     """Return what a principal acts on."""
     return world.targets[(name if name in world.targets else "billing") if inside else "zebra"]
+
+
+def sides_of(principal: Principal) -> tuple[bool, ...]:
+    """Return where a principal tries: inside of their scope, and outside if anything is."""
+    return (True,) if principal.scope.is_everything else (True, False)
+
+
+def surface_row(needs: Permission, about: About) -> Row:
+    """Return the row of an act of a surface that no method stands for."""
+    return Row(needs, about, lambda *_: None)
+
+
+def make_access() -> Access:
+    """Return the access of the six principals by their tokens; `nobody` is a viewer without any permission."""
+    people: dict[str, dict[str, str]] = {"viewer": {}, "operator": {}, "admin": {}}
+    for name, who in PRINCIPALS.items():
+        people[who.role or "viewer"][name] = f"token-of-{name}"
+    limits = {name: Limit(who.permissions, who.scope) for name, who in PRINCIPALS.items()}
+    limits["nobody"] = Limit(frozenset())
+    return Access.of(people["viewer"], people["operator"], people["admin"], limits)
+
+
+def filled(text: Any, it: Target, world: World) -> Any:
+    """Return a path, a body or words with the names of what they are about."""
+    match text:
+        case dict():
+            return {name: filled(each, it, world) for name, each in text.items()}
+        case list():
+            return [filled(each, it, world) for each in text]
+        case "{line}":
+            return [world.line]
+        case str():
+            known = {"partition": world.partition} | vars(it)
+            return re.sub(r"{(\w+)}", lambda part: str(known[part[1]]), text)
+    return text
 
 
 async def call(world: World, name: str, row: Row, *, inside: bool) -> tuple[Outcome, list[str]]:
