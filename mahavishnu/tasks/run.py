@@ -22,7 +22,8 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import CannotRestore, InvalidInput, LostLease, MahavishnuError, StepExhausted, StoreError
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.work import LIFECYCLE
-from mahavishnu.stores.base import home_of, write_one
+from mahavishnu.stores.base import UNREAD, home_of, write_one
+from mahavishnu.stores.kind import is_kept_locally
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import binding_of, snapshot_of
 from mahavishnu.tasks.task import CLOSE, StepRecord, StepState, TaskRecord, TaskState, evolve
@@ -258,7 +259,9 @@ class TaskRun:
                 # None: an earlier write has landed, though its answer was lost
                 self.note_written(mine, made or await self._lifecycle.change(mine.task_id, merge))
             else:
-                self.note_written(mine, await self._lifecycle.change(mine.task_id, merge, known=known))
+                # A local copy may have gone home since: then its version is nowhere any more.
+                current = UNREAD if is_kept_locally(known) else known
+                self.note_written(mine, await self._lifecycle.change(mine.task_id, merge, known=current))
             await self._close_letter()
         except LostLease as problem:
             self.lost = True

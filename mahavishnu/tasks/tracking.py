@@ -33,6 +33,7 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.stores.base import home_of
+from mahavishnu.stores.kind import is_kept_locally
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.letters import (
     begin_again,
@@ -194,10 +195,12 @@ class RunSigns:
         ):
             if isinstance(result, TaskRecord):
                 run.note_written(known, result)
-            elif result is None:  # somebody else has written it meanwhile
+            elif result is None or is_kept_locally(known):  # somebody else has written it meanwhile, or it went home
                 try:
                     again = partial(task_moves.sign, now=now, run=known.run)
                     run.note_written(known, await self._lifecycle.change(known.task_id, again))
+                except StoreError as problem:
+                    log.debug("the sign of life of task %s has to wait: %s", known.task_id, problem)
                 except MahavishnuError as problem:  # its next report finds out
                     log.warning("task %s is not ours any more: %s", known.task_id, problem)
                     self.end(run)

@@ -174,6 +174,35 @@ async def test_a_process_that_ends_in_an_outage_leaves_its_task_in_the_local_sto
     await after.app.shutdown()
 
 
+@pytest.mark.parametrize("kth", range(1, 9))
+async def test_a_lost_answer_that_leaves_a_doubtful_local_copy_costs_no_move(tmp_path: Path, kth: int) -> None:
+    """Nobody may change that copy; once it has gone home, the moves after it are written, too."""
+    server, clock = Lasting(), ManualClock()
+    office = Office(server, tmp_path, clock)
+    shop, writes = Shop(office.app), 0
+    await office.app.dlq.open()
+
+    async def lose(call: object) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == kth:
+            office.home.faults.item_answer_lost("write", kind=TASKS, times=1)
+
+    office.home.faults.before("write", lose, kind=TASKS)
+    await shop.ship(1)
+    office.home.faults.clear()
+    await office.store.drain()
+    await office.app.shutdown()
+
+    after = Office(server, tmp_path, clock)
+    again = Shop(after.app)
+    await after.app.dlq.open()
+    assert (await task_of(after.app)).state is TaskState.COMPLETE
+    await again.look()
+    assert again.ran == []
+    await after.app.shutdown()
+
+
 async def test_a_success_that_comes_home_late_counts_and_closes_the_letter(tmp_path: Path) -> None:
     """Another process took the run for dead meanwhile, and nothing was run again yet."""
     server, clock = Lasting(), ManualClock()
