@@ -45,6 +45,9 @@ ODD = {
     "an item that a pipeline dropped": ("_bulk", answer(200, {"items": [{"create": {"status": 200, "_index": "x"}}]})),
 }
 
+#: Requests that keeping a failure does not need each time: the store may be found again meanwhile.
+UNASKED = {"searches refused", "refreshes without shards"}
+
 
 @pytest.fixture
 async def proxy(opensearch_url: str) -> AsyncIterator[Proxy]:
@@ -74,7 +77,7 @@ async def test_what_fails_meanwhile_is_kept_and_goes_home(
         results = [await app.execute_workflow({"id": name}, "w") for name in ("first", "open", "second")]
         for result in results:
             assert result["dlq_enqueued"] or "; it waits to be let in" in result["dlq_error"], result
-        assert odd == "searches refused" or (await app.dlq.health()).status != "ok"
+        assert odd in UNASKED or (await app.dlq.health()).status != "ok"
         assert not app.dlq.context.waiting.in_memory
         proxy.forget()
         for _ in range(30):  # a busy machine may need more than a second for an answer
