@@ -35,7 +35,7 @@ from mahavishnu.model.permissions import ROLE_PERMISSIONS, Principal, Scope
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LETTERS, LOCAL_STORES
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.tasks import handover
+from mahavishnu.tasks import handover, tracking
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
@@ -593,7 +593,10 @@ REINTRODUCED: Mapping[str, Sequence[tuple[Any, str, Any]]] = {
         (RunSigns, "remember", lambda self, run: None),
     ],
     "a lost answer drops what follows": [(task_moves, "merge_run", _refuse_merge)],
-    "retention takes tasks that letters need": [(handover, "may_go_on", lambda letter, task: False)],
+    "retention takes tasks that letters need": [
+        (handover, "may_go_on", lambda letter, task: False),
+        (tracking, "steps_behind", lambda letter, tasks: []),  # it would notice that the steps are gone
+    ],
     "half-done hand-overs stay so": [(handover.HandOver, "finish", _do_nothing)],
 }
 
