@@ -37,6 +37,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import is_folded
 from mahavishnu.stores.base import (
     Collection,
@@ -66,8 +67,7 @@ _ASKED = 500
 A = TypeVar("A", ArchivedLetter, ArchivedTask)
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLine(Generic[A]):
+class CopyLine(Value, Generic[A], frozen=True):
     """A copy in a list, with its partition."""
 
     partition: str
@@ -78,8 +78,7 @@ class CopyLine(Generic[A]):
         return {**{name: getattr(self.copy, name) for name in self.copy.listed}, "partition": self.partition}
 
 
-@dataclass(frozen=True, slots=True)
-class CopyPage(Generic[A]):
+class CopyPage(Value, Generic[A], frozen=True):
     """A part of what partitions have, the latest one first; `next` begins the next page."""
 
     items: Sequence[CopyLine[A]]
@@ -414,8 +413,7 @@ ArchivedLine: TypeAlias = CopyLine[ArchivedLetter]
 ArchivePage: TypeAlias = CopyPage[ArchivedLetter]
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedCase:
+class ArchivedCase(Value, frozen=True):
     """A letter in the archive with its former letters, the latest first, revisions, and archived `tasks`."""
 
     line: ArchivedLine

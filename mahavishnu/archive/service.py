@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -46,6 +46,7 @@ from mahavishnu.model.clock import read_instant, require_days
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, Query, items_namespace, require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
@@ -53,8 +54,7 @@ from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.scoped import NamespaceRecords
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionView:
+class PartitionView(Value, frozen=True):
     """A partition, and how many copies it has; None while it is detached."""
 
     partition: ArchivePartition

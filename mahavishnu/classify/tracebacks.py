@@ -13,14 +13,14 @@ from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.codes import Finding, match_name
 from mahavishnu.classify.exceptions import LONGEST_TRACEBACK, MOST, middle_cut
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.record import Value
 
 MOST_FRAMES = 200
 _FRAME = re.compile(r'^(?P<lead>[ |+]*)File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _MARKS = re.compile(r"^[ |+]*(?:[~^][~^ ]*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFrame:
+class TraceFrame(Value, frozen=True):
     """A call of a traceback. `own`: it is the app's own code, as far as the path of its file tells."""
 
     file: str
@@ -30,8 +30,7 @@ class TraceFrame:
     own: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TracebackParts:
+class TracebackParts(Value, frozen=True):
     """The frames of the error that was raised last, the innermost first; `whole` is False if some are left out."""
 
     frames: Sequence[TraceFrame]

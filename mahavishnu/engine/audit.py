@@ -51,9 +51,9 @@ from mahavishnu.stores.base import (
     write_one,
     write_with_retry,
 )
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.values.payload import is_secret, redact
 
@@ -372,7 +372,7 @@ def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Rec
     return ReconcileResult(replace(ours, version=theirs.version) if later else None)
 
 
-AUDIT = dataclass_kind(
+AUDIT = record_kind(
     AuditEntry,
     name="audit",
     index="dlq_audit",

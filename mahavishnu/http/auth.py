@@ -22,6 +22,7 @@ from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
+from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
@@ -99,8 +100,7 @@ def audience_of(dlq: LetterQueue, actor: Actor) -> object:
     return (actor.sees, actor.name if each else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(Value, frozen=True):
     """Sender of a request. Without a `principal` they may do everything: there are no tokens."""
 
     name: str
@@ -316,8 +316,7 @@ def acting_name(actor: Actor, named: str | None) -> str:
     return named if actor.name == ANONYMOUS else f"{named} (token of {actor.name})"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Value, frozen=True):
     """Somebody who has logged in with a browser. `form_token` is in every form that this session is shown."""
 
     id: str

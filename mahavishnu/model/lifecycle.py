@@ -685,7 +685,7 @@ def change_letter(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLett
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:
     if retry_in is not None:
         return instant(now + min(max(retry_in, timedelta(0)), backoff.MAX_DELAY))
-    failed = backoff.new_failed_retry(
+    failed = backoff.FailedRetry(
         retry_count=letter.retry_count, category=letter.error_category, error=letter.last_error
     )
     return instant(now + (backoffs.delay_for(letter.retry_policy, failed).duration or timedelta(0)))

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant_text, parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import LONGEST_NAMESPACE, items_namespace
+from mahavishnu.model.record import Record, Value
 
 LONGEST_QUEUE_NAME = 100
 MOST_ATTEMPTS = 1_000_000
@@ -49,16 +52,14 @@ class OnDead(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRule:
+class RetryRule(Value, frozen=True):
     """The failures an item may have, and its wait before it can be leased again."""
 
     attempts: int = 0
     cooldown: str = "0s"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDefinition:
+class QueueDefinition(Record, frozen=True):
     """The definition of a queue, read for each decision, so that a change counts from then on.
 
     `dead_queue` takes what died. An item dies at its failure number `retry.attempts` (0 is as 1), or when its failures
@@ -80,7 +81,7 @@ class QueueDefinition:
     on_dead: OnDead = OnDead.RETAIN
     sources: tuple[str, ...] = ()
     sources_at: datetime | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

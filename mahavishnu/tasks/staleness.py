@@ -29,6 +29,7 @@ from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, get_one, update_many_with_retry
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.handover import make_stale_letter
@@ -76,8 +77,7 @@ _TRIES = 20
 _Stamp = tuple[int, int]  # when a file was changed, and how long it is
 
 
-@dataclass(frozen=True, slots=True)
-class StaleTask:
+class StaleTask(Value, frozen=True):
     """A task as it was read, with its staleness."""
 
     task: TaskRecord
@@ -115,8 +115,7 @@ class _Look:
         return stale if is_explained else replace(stale, reason=DlqReason.WORKER_UNAVAILABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Value, frozen=True):
     """Stale tasks to act on, and some of those so far that need no action."""
 
     found: Sequence[StaleTask]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +14,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import partition_of
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
+from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict, Resolution, RetryPolicy, Source, Tallies
 from mahavishnu.model.lifecycle import archive, merge, violations
 from mahavishnu.stores.kind import FieldType
@@ -107,32 +105,6 @@ def test_the_searchable_fields_are_those_of_the_document(letter: DeadLetter) -> 
     assert LETTERS.derived_values(letter)["partition"] == partition_of(letter.key)
     assert LETTERS.derived_values(letter)["captured_at"] == instant_text(letter.captured_at)
     assert derived_members(letter) == LETTERS.derived_values(letter)
-
-
-@settings(max_examples=20)
-@given(letter=letters, other=letters)
-def test_a_text_that_is_remembered_is_that_of_the_letter(letter: DeadLetter, other: DeadLetter) -> None:
-    """What was written once is not taken for what a changed letter says, whichever field has changed."""
-    read = decoded(document_of(letter))
-    assert (document_of(read), derived_members(read)) == (document_of(letter), LETTERS.derived_values(letter))
-    for each in fields(DeadLetter):
-        if each.name != "version":
-            changed = evolve(read, **{each.name: getattr(other, each.name)})
-            fresh = replace(changed)
-            assert document_of(changed) == document_of(fresh)
-            assert derived_members(changed) == LETTERS.derived_values(changed) == LETTERS.derived_values(fresh)
-
-
-def test_what_is_remembered_is_no_part_of_the_letter() -> None:
-    """Neither compared nor pickled."""
-    read = decoded(document_of(full))
-    text = LETTERS.document(read)
-    copied = pickle.loads(pickle.dumps(read))
-
-    assert read.cached_text is not None
-    assert not hasattr(copied, "cached_text")
-    assert copied == read == full
-    assert LETTERS.document(copied) == text
 
 
 def test_a_document_has_the_documented_names() -> None:
