@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import field
 
 from mahavishnu.engine.context import Workflow
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter, StoreUnavailable
@@ -235,6 +236,9 @@ class Attempt(Value, frozen=True, eq=False):
     tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
     not_begun: list[StoreUnavailable] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:  # what the run does is its own affair
+        return f"Attempt(letter={self.letter!r}, attempt_id={self.attempt_id!r}, part={self.part!r})"
 
     @property
     def idempotency_key(self) -> str:

@@ -66,7 +66,8 @@ class _MergeLock:
     users: int = 0
 
 
-class LetterRecorder(Value, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LetterRecorder:
     """Stores new letters, as far as the capacity allows, and failures of letters that exist already.
 
     `letters` are all of them, also tombstones. Those outside of the `scope` of who acts take in nothing, and keep
