@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import quote
 
 from msgspec import field
+from msgspec.structs import replace
 
 from mahavishnu.groups.rules import Attention, GroupView, attention_of
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule, url_rule
 
 LONGEST_ALERT_TITLE = 200  # characters
@@ -365,7 +365,7 @@ class Sent(Value, frozen=True):
 _NOTHING_SENT = Sent()
 
 
-class Alert(Record, frozen=True):
+class Alert(Versioned, frozen=True):
     """An alert as it is stored. `since` it holds, for `reasons`; it is its `incident`-th time.
 
     `notice` counts the notices to channels; the latest is of `notice_kind` and from `noticed_at`. Channels were `told`

@@ -19,9 +19,10 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Collection as Names
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from mahavishnu.archive.partitions import CopySource, Partitions, R, copy_verified
 from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key, letter_of
@@ -320,8 +321,7 @@ class _FormerSource(_LetterSource[FormerLetter]):
         return copy.over_alone(there, self._unique)
 
 
-@dataclass(slots=True)
-class ArchiveMove:
+class ArchiveMove(Struct):
     """A letter on its way into the archive, with what belongs to it, and its copy as it was written last.
 
     With `in_history` the history has a state of this letter itself: whoever succeeds a letter writes it there first,

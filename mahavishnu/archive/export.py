@@ -20,9 +20,8 @@ from mahavishnu.archive.partitions import ArchivedLine, ArchiveReader, CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Missing, Query, Sort, require_namespace
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import get_one, home_of, pages, scan, write_with_retry
 from mahavishnu.stores.kind import to_json_value
@@ -39,7 +38,7 @@ _TEXTS = ("error", "last_error")
 _AT_ONCE = 1000
 
 
-class ExportSteps(Record, frozen=True):
+class ExportSteps(Versioned, frozen=True):
     """The progress of a namespace's exports: the `number` of the latest step, and of the latest that is `complete`."""
 
     namespace: str

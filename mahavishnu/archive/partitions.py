@@ -8,9 +8,11 @@ since when, so that the letter is not archived again at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mahavishnu.archive.records import (
     ARCHIVE_PARTITIONS,
@@ -347,8 +349,7 @@ class CopySource(Generic[R, C]):
         return merged
 
 
-@dataclass(slots=True)
-class CopyResult(Generic[C]):
+class CopyResult(Struct, Generic[C]):
     """The copies that the store has as they were made, and why others are not there, both by their keys."""
 
     sure: dict[str, C] = field(default_factory=dict)

@@ -17,8 +17,7 @@ from msgspec.structs import asdict, replace
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id, document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.stores.kind import Field, FieldType, Kind, T, instant_text
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.record_codec import record_kind
@@ -30,7 +29,7 @@ from mahavishnu.tasks.task import OldTransition, TaskRecord
 NOT_INTACT = "the copy in the archive is not what was written: its checksum differs"
 
 
-class ArchivedLetter(Record, frozen=True, kw_only=True):
+class ArchivedLetter(Versioned, frozen=True, kw_only=True):
     """A closed letter in the archive, under its entry id.
 
     `letter`, `former` and `revisions` are documents as the queue stored them, kept as text so that they come back
@@ -195,7 +194,7 @@ class PartitionState(StrEnum):
     DETACHED = "detached"  #: it may be moved away as a whole; it is there again once somebody attaches it
 
 
-class ArchivePartition(Record, frozen=True):
+class ArchivePartition(Versioned, frozen=True):
     """A partition of the archive: the letters whose cases ended in one month.
 
     Each batch counts in `batches` before its letters leave the queue: a detachment at that moment either loses to the
@@ -266,7 +265,7 @@ ARCHIVE_PARTITIONS = record_kind(
 # --- what the archive keeps of lifecycle tasks
 
 
-class ArchivedTask(Record, frozen=True, kw_only=True):
+class ArchivedTask(Versioned, frozen=True, kw_only=True):
     """A lifecycle task in the archive. Its key includes when the task was made: its id may be used again.
 
     `task` and `transitions` are documents as the queue stored them: the task with its steps and latest moves, and the

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
+from operator import add
 from typing import Final
 
 from msgspec import field
+from msgspec.structs import astuple
 
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.work import _FAILED_BEFORE, _OPEN, ItemOutcome, outcome_mark
 
 PAGE = 200  # members in one page, and letters moved at once
@@ -66,7 +66,7 @@ class RunItem(Value, frozen=True):
         return self.state is ItemState.WAITING and self.why is not None
 
 
-class RunPage(Record, frozen=True):
+class RunPage(Versioned, frozen=True):
     """Some members of a run. Each attempt to plan writes pages of its own; those of the run's `plan` are valid."""
 
     run_id: str
@@ -103,7 +103,7 @@ class RunCounts(Value, frozen=True):
 
     def plus(self, other: RunCounts) -> RunCounts:
         """Return the sums of both."""
-        return RunCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return RunCounts(*map(add, astuple(self), astuple(other)))
 
 
 class RunLease(Value, frozen=True):
@@ -114,7 +114,7 @@ class RunLease(Value, frozen=True):
     left: bool = False
 
 
-class BulkRun(Record, frozen=True, kw_only=True):
+class BulkRun(Versioned, frozen=True, kw_only=True):
     """One bulk run, as it is stored. The functions of `bulk_rules` make its next state.
 
     `ramp` are the sizes of the first waves; after them come all the others. `max_per_second` limits the moves,

@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -21,6 +20,8 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import pluggy
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mahavishnu.classify import hookspecs
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
@@ -161,8 +162,7 @@ class PluginInfo(Value, frozen=True):
     faults: int = 0
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     candidate: Candidate
     plugin: Any = None
     hooks: tuple[str, ...] = ()

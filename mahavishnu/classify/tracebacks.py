@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.codes import Finding, match_name
@@ -146,8 +147,7 @@ def _is_exception(name: str) -> bool:
     return last.endswith(_ENDINGS) and (last == "Timeout" or sum(map(str.isupper, last)) > 1)
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Reads a printed traceback line by line. An error printed earlier is the cause of the one after it.
 
     `whole`: the text is nothing but a traceback, so an error may stand in it without frames.

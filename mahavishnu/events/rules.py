@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
@@ -21,9 +23,9 @@ from mahavishnu.model.events import DeliveryMode, DomainEvent, Event, EventName,
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ResolutionStatus, Version
+from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import BY_APPLICATION
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
@@ -63,7 +65,7 @@ def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
     return outcome in MET_BY[condition]
 
 
-class EventPosition(Record, frozen=True):
+class EventPosition(Versioned, frozen=True):
     """The number up to which a consumer has acknowledged events, or a duty of the queue has come.
 
     `holder` delivers for this consumer until `held_until`. `at` is when the position was moved last; of the outbox, up

@@ -7,19 +7,18 @@ count can drift. `with_derived_state` is the one rule that combines the two; use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from msgspec import field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.model.record import Value, Version, Versioned
 
 RULE: Final = "rule"  # `resolved_by` or `updated_by` where no person did it
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
@@ -50,7 +49,7 @@ class Note(Value, frozen=True):
     text: str
 
 
-class Group(Record, frozen=True):
+class Group(Versioned, frozen=True):
     """The record of the letters with one fingerprint; `Group(fingerprint)` has nothing recorded yet.
 
     A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first.
@@ -318,7 +317,7 @@ class GroupPage(Value, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON values."""
-        page = {each.name: getattr(self, each.name) for each in fields(self)}
+        page = asdict(self)
         return page | {"items": [view.to_dict() for view in self.items]}
 
 
@@ -372,7 +371,7 @@ def _as_json(value: Any) -> Any:
         case GroupState():
             return str(value)
         case Note() | Sample():
-            return {each.name: _as_json(getattr(value, each.name)) for each in fields(value)}
+            return {name: _as_json(each) for name, each in asdict(value).items()}
         case list() | tuple():
             return [_as_json(each) for each in value]
         case Mapping():

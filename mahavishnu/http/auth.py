@@ -6,13 +6,13 @@ import hashlib
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
+from msgspec import field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
@@ -126,8 +126,7 @@ class Actor(Value, frozen=True):
 NOBODY = Actor("anybody", Role.NOBODY)  # before a login, and without a token
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Value, frozen=True):
     """Permissions and view of a person with less than their role; None means all."""
 
     permissions: frozenset[Permission] | None = None
@@ -139,8 +138,7 @@ class Limit:
         return Principal(name, may if self.permissions is None else may & self.permissions, self.scope, role)
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Value, frozen=True):
     """Known tokens and other ways to be known; without any, all callers are admins, and only loopback is served."""
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import Collection, get_one, write_one, write_with_retry
 from mahavishnu.stores.kind import BLOB
@@ -78,7 +77,7 @@ class Replies:
                 return
 
 
-class Reply(Record, frozen=True):
+class Reply(Versioned, frozen=True):
     """The answer to repeat for an idempotency key; without a `status` the first request has only begun."""
 
     key: str

@@ -12,8 +12,7 @@ from msgspec import field
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json, difference, nesting_depth
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 
 
 class EventName(StrEnum):
@@ -84,7 +83,7 @@ class AuditOutcome(StrEnum):
     REFUSED = "refused"
 
 
-class AuditEntry(Record, frozen=True):
+class AuditEntry(Versioned, frozen=True):
     """One act, written before it and completed after it.
 
     `subject` is `letter:<key>`, `group:<fingerprint>`, `run:<id>` or `queue`. `reason` is given by the actor,
@@ -236,7 +235,7 @@ def event_key(namespace: str, number: int) -> str:
     return f"{namespace}/{number:015}"
 
 
-class DomainEvent(Record, frozen=True):
+class DomainEvent(Versioned, frozen=True):
     """Something that happened, with its `number` in the namespace once stored. Repeats have the same `event_id`."""
 
     event_id: str

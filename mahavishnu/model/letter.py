@@ -34,7 +34,7 @@ from mahavishnu.model.letter_parts import (
     Tallies,
 )
 from mahavishnu.model.query import has_items
-from mahavishnu.model.record import Record, Version
+from mahavishnu.model.record import Version, Versioned
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it again
@@ -42,7 +42,7 @@ _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it aga
 _OPEN, _NO_VERDICT, _NO_TALLIES = Resolution(), RecordedVerdict(), Tallies()
 
 
-class DeadLetter(Record, frozen=True, gc=False):
+class DeadLetter(Versioned, frozen=True, gc=False):
     """One captured failure. Only functions of `mahavishnu.model.lifecycle` make the next state of a letter.
 
     `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
@@ -290,7 +290,7 @@ def without_payload(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _documented(
+def _letter_fields(
     task_id: str,
     task: Any,
     repos: Sequence[str],
@@ -337,7 +337,7 @@ class _Documented(StructMeta):
     """Makes letters from the documented names."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
-        return super().__call__(**named) if "payload" in named else super().__call__(**_documented(*given, **named))
+        return super().__call__(**named) if "payload" in named else super().__call__(**_letter_fields(*given, **named))
 
 
 class FailedTask(DeadLetter, frozen=True, gc=False, metaclass=_Documented):

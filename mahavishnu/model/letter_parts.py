@@ -11,7 +11,6 @@ from msgspec.structs import astuple, force_setattr, replace
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.record import Value
-from mahavishnu.model.record import Version as Version
 
 KEPT_FAILURES = 5
 LOST = "lost"  # begins the kind of a value that could not be kept: a description stands in its place

@@ -13,11 +13,12 @@ the moves that end or prolong a run demand the token of the lease too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -633,7 +634,7 @@ def violations(letter: DeadLetter) -> list[str]:
     return [invariant for invariant, holds in invariants.items() if not holds]
 
 
-_moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
+_moments = attrgetter(*(name for name in DeadLetter.__struct_fields__ if name.endswith("_at")))
 _ENDINGS = {
     ResolutionStatus.REQUEUED: "its rerun succeeded",
     ResolutionStatus.MANUALLY_RESOLVED: "resolved otherwise",

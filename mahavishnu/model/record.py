@@ -51,8 +51,8 @@ class Value(Struct, frozen=True):
         __dataclass_fields__ = _DataclassFields()
 
 
-class Record(Value, frozen=True):
-    """A value that a store keeps. Its `version` is no part of what it says: two versions of it are equal."""
+class Versioned(Value, frozen=True):
+    """A value with the `version` under which a store keeps it. Two versions of the same content are equal."""
 
     if TYPE_CHECKING:
 

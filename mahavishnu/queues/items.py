@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
@@ -26,10 +26,9 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     Source,
     SourceKind,
-    Version,
 )
 from mahavishnu.model.query import items_namespace
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.tombstones import delete
 from mahavishnu.queues.rules import OnDead, QueueDefinition
 
@@ -48,7 +47,7 @@ class ItemStatus(StrEnum):
     CLOSED = "closed"  #: it was moved, cancelled, deleted, or resolved by a person
 
 
-class QueueItem(Record, frozen=True):
+class QueueItem(Versioned, frozen=True):
     """An item as people and workers see it, under its letter's entry id. The letter is the record.
 
     `source_id` is the id that it had in the queue that it came from, `source_queue` that queue.
@@ -113,14 +112,14 @@ class QueueItem(Record, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        found = {each.name: _plain(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
+        found = {name: _plain(value) for name, value in asdict(self).items() if name != "version"}
         return found | {"is_leased": self.is_leased, "attempts": self.attempts}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the item that `to_dict` wrote. Raise InvalidInput, also for the unknown status of a newer version."""
         try:
-            known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+            known = {name: document[name] for name in cls.__struct_fields__ if name in document}
             known.pop("version", None)
             for name in ("created_at", "source_created_at", "next_retry_at", "lease_deadline", "expire_deadline"):
                 if known.get(name):

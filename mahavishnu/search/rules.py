@@ -8,15 +8,14 @@ from typing import Any
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 
 LONGEST_VIEW_NAME = 100  # characters
 SORTS = ("newest", "oldest", "updated", "due", "priority")  # of the letters that a view shows
 _FARTHEST = 1_000_000
 
 
-class SavedView(Record, frozen=True):
+class SavedView(Versioned, frozen=True):
     """A named query text: who saved it last and when, and its order of letters. Listed by `place`, then by name."""
 
     name: str

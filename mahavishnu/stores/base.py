@@ -30,9 +30,8 @@ from mahavishnu.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
-from mahavishnu.model.record import Value
+from mahavishnu.model.record import Value, Version
 from mahavishnu.stores.kind import Kind, T
 
 __all__ = [

@@ -12,15 +12,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Not, Query, Sort
-from mahavishnu.model.record import Value
+from mahavishnu.model.record import Value, Version
 
 LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)
 
 
 class Record(Protocol):
-    """Anything that stores keep: a frozen dataclass with a key and a version."""
+    """Anything that stores keep: a frozen value with a key and a version."""
 
     @property
     def key(self) -> str: ...

@@ -13,9 +13,9 @@ from msgspec.structs import astuple, replace
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Tallies, Version
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import (
@@ -326,7 +326,7 @@ REVISIONS = record_kind(
 # --------------------------------------------------------------- local stores, as the store of all processes knows them
 
 
-class LocalStore(Record, frozen=True):
+class LocalStore(Versioned, frozen=True):
     """A local store for outages: where it is, how much it keeps for the store of all processes, and since when.
 
     The process that used it last renews `seen_at` while it lives and reaches that store. `key` is what the local store

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Tallies, Version
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import Is, Query
-from mahavishnu.model.record import Record
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.model.work import choose_place, places_of
 from mahavishnu.stores.base import Collection, find_pages, update_many_with_retry, write_with_retry
@@ -35,7 +35,7 @@ class LedgerState(IntEnum):
     FOLDING = 2  #: all, and those of the listed tombstones that are folded
 
 
-class LedgerEntry(Record, frozen=True):
+class LedgerEntry(Versioned, frozen=True):
     """Letters in numbers: of the tombstones added up on one day, or of the closed letters of one month, also by group.
 
     The key is the date or the month; in a namespace with a name of its own, after that.
@@ -75,7 +75,7 @@ def revision_key(entry_id: str, number: int) -> str:
     return f"{entry_id}/{number}"
 
 
-class Revision(Record, frozen=True):
+class Revision(Versioned, frozen=True):
     """Content of a letter that people may change, after `number` edits, at `updated_at`. It names no person."""
 
     entry_id: str

@@ -13,13 +13,14 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from msgspec import Struct, field
 
 from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.context import QueueContext
@@ -98,8 +99,7 @@ class StaleTask(Value, frozen=True):
         )
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(Struct):
     """The basis of one look. `worked`: whether there may be a worker for waiting tasks, once that was asked."""
 
     rules: StalenessRules
@@ -462,8 +462,7 @@ class StaleMoves:
         return each.row(action, moved=moved, ended=True)
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(Struct):
     """The results of one query, the most overdue first; `next` is where its next page begins, or None."""
 
     query: Query

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypedDict
 
+from msgspec.structs import replace
+
 from mahavishnu.classify.verdict import STALE
-from mahavishnu.model.letter_parts import DlqReason, Version
+from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
 from mahavishnu.tasks.task import ACTIVE, OPEN, StepState, TaskRecord, TaskState, cycle_in
 from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction
@@ -153,7 +155,7 @@ class Pause(Value, frozen=True):
     end: datetime
 
 
-class StalenessWatch(Record, frozen=True):
+class StalenessWatch(Versioned, frozen=True):
     """The last look for stale tasks in a namespace, and pauses without one, which are no downtime while `off`."""
 
     namespace: str

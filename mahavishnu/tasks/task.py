@@ -21,8 +21,7 @@ from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter_parts import Version
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 
 # --- states
 
@@ -157,7 +156,7 @@ class Transition(Value, frozen=True):
     processor: str | None = None
 
 
-class OldTransition(Record, frozen=True):
+class OldTransition(Versioned, frozen=True):
     """A move that its task no longer has inside: the same, as a record that is written once."""
 
     key: str
@@ -202,7 +201,7 @@ class StepRecord(Value, frozen=True):
         return self.retryable and (self.max_attempts is None or self.attempts < self.max_attempts)
 
 
-class TaskRecord(Record, frozen=True):
+class TaskRecord(Versioned, frozen=True):
     """A lifecycle task, with all that its letter would have: any process that finds it hanging can make one.
 
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all

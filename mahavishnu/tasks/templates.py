@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
@@ -42,7 +41,7 @@ class LifecycleLimits(Value, frozen=True):
         ]
 
 
-_KEYS = tuple(each.name for each in fields(LifecycleLimits))
+_KEYS = LifecycleLimits.__struct_fields__
 _MINUTES = _KEYS[:5]
 
 

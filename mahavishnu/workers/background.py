@@ -21,7 +21,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import NO_ADAPTER, Version
+from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.query import (
     ALL_NAMESPACES,
     AnyOf,
@@ -36,7 +36,7 @@ from mahavishnu.model.query import (
     letter_query,
     written_namespace,
 )
-from mahavishnu.model.record import Value
+from mahavishnu.model.record import Value, Version
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Turns, Worker, run_by, shares_of

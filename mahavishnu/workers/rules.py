@@ -15,10 +15,9 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, has_items
-from mahavishnu.model.record import Record, Value
+from mahavishnu.model.record import Value, Version, Versioned
 
 I = TypeVar("I")  # noqa: E741
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
@@ -26,7 +25,7 @@ REMOTE_LIVES_SECONDS = 300.0
 ONCE_SECONDS = 3600.0  # how long the next run of `worker --once` is waited for, before it is known how often they come
 
 
-class Worker(Record, frozen=True):
+class Worker(Versioned, frozen=True):
     """A process that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives.
 
     It runs letters of its `adapters`, or any if it `takes_all`, because it has a callback of its own. A `remote` one
@@ -316,7 +315,7 @@ class Holder(Value, frozen=True):
     until: datetime
 
 
-class AdapterLimit(Record, frozen=True):
+class AdapterLimit(Versioned, frozen=True):
     """The limits of an adapter's runs in all workers, and how far they are used; None: no limit.
 
     The rate allows the next runs at `next_at`. Without `set_by`, what the application declares is to be set again.

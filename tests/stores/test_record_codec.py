@@ -19,7 +19,7 @@ from mahavishnu.bulk.run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.query import Is, Query
-from mahavishnu.model.record import Record, Value, Version
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.stores.base import write_one
 from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.memory import MemoryStore
@@ -40,7 +40,7 @@ class Leaf(Value, frozen=True):
     body: Json = EMPTY
 
 
-class Thing(Record, frozen=True):
+class Thing(Versioned, frozen=True):
     name: str
     at: datetime
     colour: Colour
@@ -171,7 +171,7 @@ def test_a_small_record_of_defaults_is_an_object(broken: Any) -> None:
 
 
 def test_only_what_can_be_written_may_be_a_field() -> None:
-    class Odd(Record, frozen=True):
+    class Odd(Versioned, frozen=True):
         key: str
         what: complex
         version: Version | None = None

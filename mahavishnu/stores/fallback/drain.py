@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
-from mahavishnu.model.record import Value
+from mahavishnu.model.record import Value, Version
 from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Collection, Store, find_pages, get_one, write_one
 from mahavishnu.stores.kind import Field, Kind, ReconcileResult, T
