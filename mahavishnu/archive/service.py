@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import replace as replace_rules
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.deletion import Deletion
@@ -93,9 +95,9 @@ class Archive:
         """
         _require_number("batch_size", batch_size)
         require_days(retention_days, "retention_days")
-        rules = replace(self._context.rules(RetentionRules), completed_days=retention_days)
+        rules = replace_rules(self._context.rules(RetentionRules), completed_days=retention_days)
         if rules.tasks_days is not None:
-            rules = replace(rules, tasks_days=retention_days)
+            rules = replace_rules(rules, tasks_days=retention_days)
         return await self._archive(rules, batch_size, dry_run, by)
 
     async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:

@@ -7,9 +7,9 @@ from enum import Enum, StrEnum
 from operator import add, neg
 from typing import Final
 
-from msgspec.structs import astuple, force_setattr, replace
+from msgspec.structs import astuple, replace
 
-from mahavishnu.model.clock import instant
+from mahavishnu.model.clock import cut_at
 from mahavishnu.model.record import Value
 
 KEPT_FAILURES = 5
@@ -120,9 +120,7 @@ class Failure(Value, frozen=True, gc=False):
     duration_seconds: float | None = None
     retry_in_seconds: float | None = None  # the wait before the next run that somebody asked for, such as a server
 
-    def __post_init__(self) -> None:
-        if (at := instant(self.at)) is not self.at:
-            force_setattr(self, "at", at)
+    __post_init__ = cut_at
 
 
 class Lease(Value, frozen=True, gc=False):

@@ -396,7 +396,8 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
             payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
             labels, types = _object(document, "metadata"), _object(document, "payload_types")
-            return _letter(kind, _convert(document), payload, labels, types, version)
+            known = _convert(document)
+            return _letter(kind, known, _failures(known), payload, labels, types, version)
         except UNREADABLE as problem:
             name = document.get("task_id") if isinstance(document, Mapping) else None
             raise CorruptRecord(str(name), why_unreadable(problem)) from problem
@@ -412,12 +413,13 @@ def text_decoder(
     def decode(text: str, version: Version | None) -> L | None:
         try:
             document = _read(text)
+            failures = _failures(document)
             payload = EMPTY if document.task is UNSET else read_json(bytes(document.task))
             labels = _read_if_any(read_json, document.metadata)
             types = _read_if_any(read_json, document.payload_types)
             if document.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
                 return None
-            return _letter(kind, document, payload, labels, types, version)
+            return _letter(kind, document, failures, payload, labels, types, version)
         except (*UNREADABLE, RecursionError):
             return None
 
@@ -433,7 +435,15 @@ _shared_verdict = lru_cache(1024)(RecordedVerdict)
 _PENDING = Resolution()
 
 
-def _letter(kind: type[L], document: Any, payload: Json, labels: Json, types: Json, version: Version | None) -> L:
+def _letter(
+    kind: type[L],
+    document: Any,
+    failures: tuple[Failure, ...],
+    payload: Json,
+    labels: Json,
+    types: Json,
+    version: Version | None,
+) -> L:
     """Return the letter. What its document does not say has the default."""
     for name in ("status", "updated_at"):
         if getattr(document, name) is UNSET:
@@ -464,7 +474,7 @@ def _letter(kind: type[L], document: Any, payload: Json, labels: Json, types: Js
         None if document.lease is None else _lease(document.lease),
         document.recoveries,
         _maybe_instant(document.last_retry_at),
-        tuple([_failure(each) for each in document.failures or ()]),
+        failures,
         document.error_category,
         _shared_verdict(document.verdict_reason, document.verdict_author),
         document.fingerprint,
@@ -519,8 +529,9 @@ def _resolution(document: Any) -> Resolution:
     return Resolution(status, at, document.resolved_by, document.resolution_notes)
 
 
-def _failure(part: FailurePart) -> Failure:
-    return Failure(read_instant(part.at), *astuple(part)[1:])
+def _failures(document: Any) -> tuple[Failure, ...]:
+    parts: tuple[FailurePart, ...] = document.failures or ()
+    return tuple([Failure(read_instant(part.at), *astuple(part)[1:]) for part in parts])
 
 
 def _lease(part: LeasePart) -> Lease:
