@@ -120,7 +120,7 @@ class Failure(Value, frozen=True, gc=False):
     duration_seconds: float | None = None
     retry_in_seconds: float | None = None  # the wait before the next run that somebody asked for, such as a server
 
-    __post_init__ = cut_at
+    __post_init__ = cut_at  # type: ignore[misc]  # a function is a method, too
 
 
 class Lease(Value, frozen=True, gc=False):
