@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import ClassVar
 
 from msgspec import field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id, document_key
@@ -159,11 +159,6 @@ class ArchivedLetter(Versioned, frozen=True, kw_only=True):
     def read_revisions(self) -> list[Revision]:
         """Return the states before edits, without versions. Raise CorruptRecord."""
         return [replace(read_document(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
-
-
-def letter_of(former: FormerLetter) -> DeadLetter:
-    """Return the letter that a former one was, without a version."""
-    return DeadLetter(**{**asdict(former), "version": None})
 
 
 def letter_key(former: FormerLetter) -> str:

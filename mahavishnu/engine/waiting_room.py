@@ -322,6 +322,5 @@ class WaitingRoom:
 
 
 def as_letter(waiting: FormerLetter) -> DeadLetter:
-    """The letter that waits, as it was when it came."""
-    values = asdict(waiting)
-    return DeadLetter(**{**values, "version": None})
+    """Return the letter that a former one was, or that waits in its shape, without a version."""
+    return DeadLetter(**{**asdict(waiting), "version": None})

@@ -15,8 +15,7 @@ Version = tuple[int, ...]  # a store's mark of one state of one record; only the
 
 def defaults_of(kind: type[Struct]) -> dict[str, Any]:
     """Return the default of each field that has one; of some it is a factory of msgspec."""
-    # From the last field on: the first ones have none. Not all names in the hints are there while the program runs,
-    # so `msgspec.structs.fields` is no help.
+    # The first fields have none. `msgspec.structs.fields` would look for names that only type checkers import.
     pairs = zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False)
     return {name: default for name, default in pairs if default is not NODEFAULT}
 

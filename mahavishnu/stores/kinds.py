@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies
@@ -26,6 +25,8 @@ from mahavishnu.stores.letter_codec import (
     decoder,
     derived_text,
     encode,
+    maybe_instant,
+    maybe_text,
     more_words_of,
     task_values_of,
     text_decoder,
@@ -35,6 +36,7 @@ from mahavishnu.stores.record_codec import (
     UNREADABLE,
     converter_to,
     json_text,
+    read_instant,
     record_kind,
     set_version,
     why_unreadable,
@@ -227,9 +229,9 @@ def _encode_entry(entry: LedgerEntry) -> str:
                 each.returning,
                 each.closed,
                 each.group,
-                _maybe_text(each.created_at),
-                _maybe_text(each.grouped_at),
-                _maybe_text(each.seen_at),
+                maybe_text(each.created_at),
+                maybe_text(each.grouped_at),
+                maybe_text(each.seen_at),
             )
             for each in entry.folding
         ),
@@ -251,46 +253,34 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
         known = _read_entry(document)
         return LedgerEntry(
             known.entry_id,
-            _moment(known.at),
+            read_instant(known.at),
             known.letters,
             _tallies(document),
             tuple(
                 ListedTombstone(
                     each.key,
                     each.entry_id,
-                    _moment(each.updated_at),
+                    read_instant(each.updated_at),
                     each.generation,
                     _tallies(each.tallies),
                     each.returning,
                     each.closed,
                     each.group,
-                    _maybe_moment(each.created_at),
-                    _maybe_moment(each.grouped_at),
-                    _maybe_moment(each.seen_at),
+                    maybe_instant(each.created_at),
+                    maybe_instant(each.grouped_at),
+                    maybe_instant(each.seen_at),
                 )
                 for each in known.folding or ()
             ),
             known.namespace,
             {
-                name: GroupSum(letters, _moment(first), _moment(last), _maybe_moment(known.seen.get(name)))
+                name: GroupSum(letters, read_instant(first), read_instant(last), maybe_instant(known.seen.get(name)))
                 for name, (letters, first, last) in known.groups.items()
             },
             version,
         )
     except UNREADABLE as problem:
         raise CorruptRecord(str(document.get("entry_id")), why_unreadable(problem)) from problem
-
-
-def _moment(text: str) -> datetime:
-    return instant(datetime.fromisoformat(text))
-
-
-def _maybe_moment(text: str | None) -> datetime | None:
-    return None if text is None else _moment(text)
-
-
-def _maybe_text(moment: datetime | None) -> str | None:
-    return None if moment is None else instant_text(moment)
 
 
 LEDGER: Kind[LedgerEntry] = Kind(

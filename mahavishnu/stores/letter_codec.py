@@ -272,7 +272,7 @@ def _scalars(value: Any) -> Iterator[str]:
 
 def _lease_part(lease: Lease) -> LeasePart:
     part = LeasePart(*astuple(lease))
-    part.prior_due = instant_text(lease.prior_due) if lease.prior_due else None
+    part.prior_due = maybe_text(lease.prior_due)
     return part
 
 
@@ -291,91 +291,36 @@ def _failure_part(failure: Failure) -> FailurePart:
 def document_of(letter: DeadLetter) -> Any:
     """Return the letter as it is stored."""
     verdict, source, resolution, due_at = letter.verdict, letter.source, letter.resolution, letter.due_at
-    lease, requeue, counted, types, task = (
-        letter.lease, letter.requeue, letter.counted, letter.payload_types, letter.captured_task
-    )  # fmt: skip
-    due = instant_text(due_at) if due_at else None
-    tallies = letter.tallies
+    lease, requeue, counted, task = letter.lease, letter.requeue, letter.counted, letter.captured_task
+    due, types, tallies = maybe_text(due_at), letter.payload_types, letter.tallies
     return _Document(  # by position, in a third of the time
-        letter.task_id,
-        letter.entry_id,
-        letter.namespace,
-        letter.queue,
-        letter.error,
-        letter.last_error,
-        instant_text(letter.failed_at),
-        instant_text(letter.created_at),
-        letter.retry_policy,
-        letter.max_retries,
-        letter.reason,
-        SCHEMA,
-        letter.repos,
-        source.kind,
-        letter.priority,
-        letter.generation,
-        letter.occurrences,
-        letter.error_category,
-        letter.fingerprint,
-        verdict.reason,
-        verdict.author,
-        letter.previous_entry_id,
-        source.queue,
-        source.id,
-        source.state,
-        letter.dlq_retry_count,
-        letter.revision,
-        letter.depends_on,
-        letter.absorbed,
-        letter.more_repos,
-        tuple([_failure_part(each) for each in letter.failures]),
-        letter.captured_digest,
-        letter.merged,
-        letter.adapter or "",
-        letter.tags,
-        None if types.text == "{}" else Raw(types.text),
-        letter.policy_by_verdict,
-        letter.former_fingerprints,
-        None if task is None else task.text,
-        letter.typed,
-        _maybe_text(letter.expires_at),
-        letter.bound_for,
-        _maybe_text(source.created_at),
-        None if counted is None else CountedPart(*astuple(counted)),
-        None if counted is None else counted.group,
-        _maybe_text(letter.grouped_at),
-        letter.grouped_at and 1,
-        letter.status,
-        instant_text(letter.updated_at),
-        resolution.status,
-        letter.retry_count,
-        letter.total_attempts,
-        due,
-        due if letter.status is DeadLetterStatus.PENDING else None,
-        _maybe_text(letter.last_retry_at),
-        letter.recoveries,
-        letter.settled,
-        letter.runs,
-        letter.run_outcomes,
-        _maybe_text(letter.exhausted_at),
-        _maybe_text(letter.completed_at),
-        _maybe_text(letter.archived_at),
-        _maybe_text(resolution.at),
-        resolution.by,
-        resolution.notes,
-        None if lease is None else _lease_part(lease),
-        None if requeue is None else _requeue_part(requeue),
-        None if lease is None else lease.owner,
-        None if requeue is None else requeue.outcome,
-        None if requeue is None else requeue.automatic,
-        letter.unfit,
+        letter.task_id, letter.entry_id, letter.namespace, letter.queue, letter.error, letter.last_error,
+        instant_text(letter.failed_at), instant_text(letter.created_at), letter.retry_policy, letter.max_retries,
+        letter.reason, SCHEMA, letter.repos, source.kind, letter.priority, letter.generation, letter.occurrences,
+        letter.error_category, letter.fingerprint, verdict.reason, verdict.author, letter.previous_entry_id,
+        source.queue, source.id, source.state, letter.dlq_retry_count, letter.revision, letter.depends_on,
+        letter.absorbed, letter.more_repos, tuple([_failure_part(each) for each in letter.failures]),
+        letter.captured_digest, letter.merged, letter.adapter or "", letter.tags,
+        None if types.text == "{}" else Raw(types.text), letter.policy_by_verdict, letter.former_fingerprints,
+        None if task is None else task.text, letter.typed, maybe_text(letter.expires_at), letter.bound_for,
+        maybe_text(source.created_at), None if counted is None else CountedPart(*astuple(counted)),
+        None if counted is None else counted.group, maybe_text(letter.grouped_at), letter.grouped_at and 1,
+        letter.status, instant_text(letter.updated_at), resolution.status, letter.retry_count, letter.total_attempts,
+        due, due if letter.status is DeadLetterStatus.PENDING else None, maybe_text(letter.last_retry_at),
+        letter.recoveries, letter.settled, letter.runs, letter.run_outcomes, maybe_text(letter.exhausted_at),
+        maybe_text(letter.completed_at), maybe_text(letter.archived_at), maybe_text(resolution.at), resolution.by,
+        resolution.notes, None if lease is None else _lease_part(lease),
+        None if requeue is None else _requeue_part(requeue), None if lease is None else lease.owner,
+        None if requeue is None else requeue.outcome, None if requeue is None else requeue.automatic, letter.unfit,
         *(() if tallies is _NO_TALLIES else astuple(tallies)),
-    )
+    )  # fmt: skip
 
 
 _NO_TALLIES = defaults_of(DeadLetter)["tallies"]
 
 
-def _maybe_text(moment: datetime | None) -> str | None:
+def maybe_text(moment: datetime | None) -> str | None:
+    """Spell an instant that may be missing."""
     return None if moment is None else instant_text(moment)
 
 
@@ -451,67 +396,26 @@ def _letter(
     source, counted, requeue, task = _source(document), document.counted, document.requeue, document.captured_task
     unsaid = document.adapter is UNSET  # in the export of a development version
     return kind(  # by position, in a fifth of the time
-        document.task_id,
-        document.entry_id,
-        document.error,
-        document.last_error,
-        read_instant(document.failed_at),
-        read_instant(document.created_at),
-        read_instant(document.updated_at),
-        payload,
-        document.repos or (),
-        document.more_repos or (),
-        labels,
-        document.namespace,
-        document.queue,
-        document.status,
-        _resolution(document),
-        _POLICIES.get(document.retry_policy, document.retry_policy),
-        document.retry_count or 0,
-        document.max_retries,
-        document.total_attempts or 0,
-        _maybe_instant(document.due_at),
-        None if document.lease is None else _lease(document.lease),
-        document.recoveries,
-        _maybe_instant(document.last_retry_at),
-        failures,
-        document.error_category,
-        _shared_verdict(document.verdict_reason, document.verdict_author),
-        document.fingerprint,
-        document.reason,
-        source,
-        adapter_named_by(source, payload) if unsaid else document.adapter or None,
-        document.tags or (),
-        types,
-        document.typed,
-        document.policy_by_verdict,
-        document.former_fingerprints or (),
-        _maybe_instant(document.grouped_at),
-        document.priority or 0,
-        document.depends_on or (),
-        1 if document.generation is UNSET else document.generation,
-        document.previous_entry_id,
-        document.absorbed or (),
-        document.merged or (),
-        document.dlq_retry_count,
-        1 if document.occurrences is UNSET else document.occurrences,
-        None if requeue is None else _requeue(requeue),
-        document.runs or (),
-        document.run_outcomes or (),
-        document.revision,
-        document.captured_digest,
-        None if task is None else Json.from_parsed(json.loads(task)),
-        document.settled,
-        document.unfit,
-        _shared_tallies(*_tally_values(document)),
-        None if counted is None else Counted(*astuple(counted)),
-        _maybe_instant(document.exhausted_at),
-        _maybe_instant(document.completed_at),
-        _maybe_instant(document.archived_at),
-        _maybe_instant(document.expires_at),
-        document.bound_for,
-        version,
-    )
+        document.task_id, document.entry_id, document.error, document.last_error, read_instant(document.failed_at),
+        read_instant(document.created_at), read_instant(document.updated_at), payload, document.repos or (),
+        document.more_repos or (), labels, document.namespace, document.queue, document.status, _resolution(document),
+        _POLICIES.get(document.retry_policy, document.retry_policy), document.retry_count or 0, document.max_retries,
+        document.total_attempts or 0, maybe_instant(document.due_at),
+        None if document.lease is None else _lease(document.lease), document.recoveries,
+        maybe_instant(document.last_retry_at), failures, document.error_category,
+        _shared_verdict(document.verdict_reason, document.verdict_author), document.fingerprint, document.reason,
+        source, adapter_named_by(source, payload) if unsaid else document.adapter or None, document.tags or (), types,
+        document.typed, document.policy_by_verdict, document.former_fingerprints or (),
+        maybe_instant(document.grouped_at), document.priority or 0, document.depends_on or (),
+        1 if document.generation is UNSET else document.generation, document.previous_entry_id,
+        document.absorbed or (), document.merged or (), document.dlq_retry_count,
+        1 if document.occurrences is UNSET else document.occurrences, None if requeue is None else _requeue(requeue),
+        document.runs or (), document.run_outcomes or (), document.revision, document.captured_digest,
+        None if task is None else Json.from_parsed(json.loads(task)), document.settled, document.unfit,
+        _shared_tallies(*_tally_values(document)), None if counted is None else Counted(*astuple(counted)),
+        maybe_instant(document.exhausted_at), maybe_instant(document.completed_at),
+        maybe_instant(document.archived_at), maybe_instant(document.expires_at), document.bound_for, version,
+    )  # fmt: skip
 
 
 def _source(document: Any) -> Source:
@@ -519,13 +423,13 @@ def _source(document: Any) -> Source:
     identity, state = document.source_id, document.original_state
     if kind is SourceKind.WORKFLOW and queue is identity is state is None:
         return WORKFLOW_SOURCE
-    return Source(kind, queue, identity, state, _maybe_instant(document.source_created_at))
+    return Source(kind, queue, identity, state, maybe_instant(document.source_created_at))
 
 
 def _resolution(document: Any) -> Resolution:
     if not (status := document.resolution_status) or status is ResolutionStatus.PENDING:
         return _PENDING
-    at = _maybe_instant(document.resolution_timestamp)
+    at = maybe_instant(document.resolution_timestamp)
     return Resolution(status, at, document.resolved_by, document.resolution_notes)
 
 
@@ -536,7 +440,7 @@ def _failures(document: Any) -> tuple[Failure, ...]:
 
 def _lease(part: LeasePart) -> Lease:
     owner, token, prior, prior_due, *others = astuple(part)
-    return Lease(owner, token, prior, _maybe_instant(prior_due), *others)
+    return Lease(owner, token, prior, maybe_instant(prior_due), *others)
 
 
 def _requeue(part: RequeuePart) -> Requeue:
@@ -555,5 +459,6 @@ def _object(document: Mapping[str, Any], name: str) -> Json:
     return Json.from_parsed(value) if value else EMPTY
 
 
-def _maybe_instant(text: str | None) -> datetime | None:
+def maybe_instant(text: str | None) -> datetime | None:
+    """Read an instant that may be missing."""
     return None if text is None else read_instant(text)
