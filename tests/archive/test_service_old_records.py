@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.records import letter_of as former_letter
 from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import AUDIT
+from mahavishnu.engine.waiting_room import as_letter as former_letter
 from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.query import Query
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import scan
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, REVISIONS
-from tests.support.queues import House, sound
+from tests.support.queues import House, letter_of, sound
 
 KEPT = RetentionRules(completed_days=None, history_days=None, audit_days=None, runs_days=None)
 
@@ -50,7 +50,7 @@ async def test_what_is_older_is_deleted_and_nothing_else(any_house: House, kind:
         others = 1 if kind in (AUDIT, REVISIONS) and days == 9 else 0  # of another app
         fresh = new if kind is REVISIONS and days == 9 else 0  # it says what the letter was since ten days ago
         assert await number(queue, kind) == left + others - fresh
-    assert (await as_letter(queue, "wf")).priority == 4
+    assert (await letter_of(queue, "wf")).priority == 4
     await sound(queue)
 
 
@@ -78,7 +78,7 @@ async def test_former_letters_go_to_the_archive_by_themselves(any_house: House) 
         assert case.letter == former_letter(each)
         assert len(case.revisions) == 1
     assert (await sound(queue))["lifetime_stats"] == before
-    assert (await as_letter(queue, "wf")).is_open
+    assert (await letter_of(queue, "wf")).is_open
 
 
 async def test_replies_are_kept_as_long_as_the_settings_say(house: House) -> None:
