@@ -138,7 +138,7 @@ class Limit(Value, frozen=True):
         return Principal(name, may if self.permissions is None else may & self.permissions, self.scope, role)
 
 
-class Access(Value, frozen=True):
+class Access(Value, frozen=True, dict=True):
     """Known tokens and other ways to be known; without any, all callers are admins, and only loopback is served."""
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
