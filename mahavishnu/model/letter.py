@@ -337,7 +337,9 @@ class _Documented(StructMeta):
     """Makes letters from the documented names."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
-        return super().__call__(**named) if "payload" in named else super().__call__(**_letter_fields(*given, **named))
+        if "payload" in named or len(given) == len(cls.__struct_fields__):  # a copy, with the names of a letter
+            return super().__call__(*given, **named)
+        return super().__call__(**_letter_fields(*given, **named))
 
 
 class FailedTask(DeadLetter, frozen=True, gc=False, metaclass=_Documented):
