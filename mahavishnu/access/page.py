@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Annotated
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import OwnQueue, Session, local_target
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import StoreError
+from mahavishnu.model.record import Value
 
 # --- by a token
 
@@ -29,8 +30,7 @@ LOST = "Your login has ended: what you sent was not done. Log in, and the page t
 Wanted = Annotated[str, Field(max_length=4000)]
 
 
-@dataclass(frozen=True, slots=True)
-class LoginView:
+class LoginView(Value, frozen=True):
     """The target after the login, the problem of the last try, and the ways to log in."""
 
     next: str
@@ -117,8 +117,7 @@ async def _audit_refusal(dlq: LetterQueue, name: str, why: str, what: str) -> No
 # --- at a provider
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(Value, frozen=True):
     """The place where the login at the provider is ended."""
 
     place: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,6 +23,7 @@ from mahavishnu.groups.rules import GroupView
 from mahavishnu.groups.service import Groups
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Router
+from mahavishnu.model.record import Value
 
 _NAME = "runbooks.md"
 _SOURCE = Path(__file__).parents[2] / "docs" / "production" / _NAME  # in a clone; a wheel has it beside this module
@@ -33,8 +33,7 @@ router = Router(tag="runbooks_page", documented=False)
 MOST_OVER, MOST_MUTED = 50, 50
 
 
-@dataclass(frozen=True, slots=True)
-class Runbook:
+class Runbook(Value, frozen=True):
     """The instructions for one alert; `name` is the target of links."""
 
     title: str
@@ -77,8 +76,7 @@ async def count_alerts(dlq: LetterQueue) -> Number | None:
 LINKS = (Link("alerts", "Alerts", "Now", 5, key="n", number=count_alerts),)
 
 
-@dataclass(frozen=True, slots=True)
-class AlertsView:
+class AlertsView(Value, frozen=True):
     """The alerts and their rules; None for what is not known now."""
 
     alerts: Sequence[Alert] | None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mahavishnu.alerts.rules import Alert, later_alert
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB, TEXT, ReconcileResult
+from mahavishnu.stores.record_codec import record_kind
 
-ALERTS = dataclass_kind(
+ALERTS = record_kind(
     Alert,
     name="alerts",
     index="dlq_alerts",

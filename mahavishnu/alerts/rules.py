@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import quote
 
+from msgspec import field
+from msgspec.structs import replace
+
 from mahavishnu.groups.rules import Attention, GroupView, attention_of
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, require_web_url, rule, url_rule
 
 LONGEST_ALERT_TITLE = 200  # characters
@@ -134,8 +137,7 @@ class AlertRules(Rules):
         return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleReport:
+class RuleReport(Value, frozen=True):
     """A rule as it is set: when it holds, whether it is on, its channels, and how many alerts it has now.
 
     `holding` is None for a reader of a part of the letters. `path` is the page of the console to look at, and `runbook`
@@ -204,8 +206,7 @@ def _rules_in_words(rules: AlertRules) -> Sequence[tuple[AlertReason, str, str]]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Value, frozen=True):
     """A problem with one thing now, or what would be one if it were not `muted`.
 
     `exhausted` letters are spoken of. `path` is the page of the console, below its URL.
@@ -351,8 +352,7 @@ class NoticeKind(StrEnum):
     RESOLVE = "resolve"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Value, frozen=True):
     """The state of a channel: the last notice that it took, of which incident; or how often that was tried in vain."""
 
     notice: int = 0
@@ -365,8 +365,7 @@ class Sent:
 _NOTHING_SENT = Sent()
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Versioned, frozen=True):
     """An alert as it is stored. `since` it holds, for `reasons`; it is its `incident`-th time.
 
     `notice` counts the notices to channels; the latest is of `notice_kind` and from `noticed_at`. Channels were `told`
@@ -392,7 +391,7 @@ class Alert:
     sent: Mapping[str, Sent] = field(default_factory=dict)
     holder: str | None = None
     held_until: datetime | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mahavishnu.alerts.channels import CHANNEL_SECONDS, Channel, Refused, make_channels
 from mahavishnu.alerts.records import ALERTS

@@ -19,12 +19,13 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Collection as Names
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from mahavishnu.archive.partitions import CopySource, Partitions, R, copy_verified
-from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key, letter_of
+from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key
 from mahavishnu.archive.rules import (
     ArchiveResult,
     is_archived,
@@ -35,6 +36,7 @@ from mahavishnu.archive.rules import (
     month_of,
 )
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import is_on_hold
 from mahavishnu.model.errors import CorruptRecord, StoreError
@@ -320,8 +322,7 @@ class _FormerSource(_LetterSource[FormerLetter]):
         return copy.over_alone(there, self._unique)
 
 
-@dataclass(slots=True)
-class ArchiveMove:
+class ArchiveMove(Struct):
     """A letter on its way into the archive, with what belongs to it, and its copy as it was written last.
 
     With `in_history` the history has a state of this letter itself: whoever succeeds a letter writes it there first,
@@ -351,7 +352,7 @@ class MoveCollector:
 
     async def collect_former(self, former: Sequence[FormerLetter]) -> dict[str, list[ArchiveMove]]:
         """Return former letters that leave on their own, by their month of the archive. Raise StoreError."""
-        return await self._by_month([ArchiveMove(letter_of(each)) for each in former])
+        return await self._by_month([ArchiveMove(as_letter(each)) for each in former])
 
     async def _by_month(self, moves: Sequence[ArchiveMove]) -> dict[str, list[ArchiveMove]]:
         edited = [each.entry_id for move in moves for each in (move.letter, *move.former) if each.revision]

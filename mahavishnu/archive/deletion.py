@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mahavishnu.archive.partitions import Partitions
@@ -23,6 +22,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, within_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import delete
 from mahavishnu.stores.base import Collection, get_one, home_of, is_home_away, pages, scan, update_with_retry
 from mahavishnu.stores.kind import T
@@ -38,8 +38,7 @@ _PASSES = 10
 _CASE_TRIES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedCase:
+class DeletedCase(Value, frozen=True):
     """Numbers of records deleted for one task, by kind; `detached` partitions of the archive could not be read."""
 
     letters: int

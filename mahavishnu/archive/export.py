@@ -12,19 +12,20 @@ import csv
 import io
 import json
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.archive.partitions import ArchivedLine, ArchiveReader, CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Missing, Query, Sort, require_namespace
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import get_one, home_of, pages, scan, write_with_retry
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import to_json_value
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.stores.scoped import SCOPED_FIELDS, NamespaceRecords
 
 FORMATS = ("jsonl", "csv")
@@ -37,21 +38,20 @@ _TEXTS = ("error", "last_error")
 _AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSteps:
+class ExportSteps(Versioned, frozen=True):
     """The progress of a namespace's exports: the `number` of the latest step, and of the latest that is `complete`."""
 
     namespace: str
     number: int = 0
     complete: int = 0
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
         return self.namespace
 
 
-EXPORT_STEPS = dataclass_kind(ExportSteps, name="archive_exports", index="dlq_archive_exports", key="namespace")
+EXPORT_STEPS = record_kind(ExportSteps, name="archive_exports", index="dlq_archive_exports", key="namespace")
 
 
 class ArchiveExport:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, ClassVar
 from urllib.parse import quote, urlencode
@@ -31,6 +30,7 @@ from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
+from mahavishnu.model.record import Value
 from mahavishnu.tasks.task import OPEN, TaskState
 
 Text = Annotated[str, Field(max_length=1000)]
@@ -78,8 +78,7 @@ class ArchivedTaskQuery(_ListQuery):
     until: Text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveListView:
+class ArchiveListView(Value, frozen=True):
     """One page of archived letters or tasks, at `path`, and the values of the filters to choose from."""
 
     page: ArchivePage | ArchivedTaskPage
@@ -107,8 +106,7 @@ class ArchiveListView:
         return shlex.join(["mahavishnu", "archive", self.verb, *named, *options])
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedView:
+class ArchivedView(Value, frozen=True):
     """An archived letter with all that went to the archive with it."""
 
     case: ArchivedCase
@@ -116,8 +114,7 @@ class ArchivedView:
     steps: Sequence[Step]
 
 
-@dataclass(frozen=True, slots=True)
-class MonthsView:
+class MonthsView(Value, frozen=True):
     """The months of the archive; None if they cannot be read now."""
 
     months: Sequence[PartitionView] | None

@@ -8,9 +8,11 @@ since when, so that the letter is not archived again at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mahavishnu.archive.records import (
     ARCHIVE_PARTITIONS,
@@ -37,6 +39,7 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import is_folded
 from mahavishnu.stores.base import (
     Collection,
@@ -66,8 +69,7 @@ _ASKED = 500
 A = TypeVar("A", ArchivedLetter, ArchivedTask)
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLine(Generic[A]):
+class CopyLine(Value, Generic[A], frozen=True):
     """A copy in a list, with its partition."""
 
     partition: str
@@ -78,8 +80,7 @@ class CopyLine(Generic[A]):
         return {**{name: getattr(self.copy, name) for name in self.copy.listed}, "partition": self.partition}
 
 
-@dataclass(frozen=True, slots=True)
-class CopyPage(Generic[A]):
+class CopyPage(Value, Generic[A], frozen=True):
     """A part of what partitions have, the latest one first; `next` begins the next page."""
 
     items: Sequence[CopyLine[A]]
@@ -348,8 +349,7 @@ class CopySource(Generic[R, C]):
         return merged
 
 
-@dataclass(slots=True)
-class CopyResult(Generic[C]):
+class CopyResult(Struct, Generic[C]):
     """The copies that the store has as they were made, and why others are not there, both by their keys."""
 
     sure: dict[str, C] = field(default_factory=dict)
@@ -414,8 +414,7 @@ ArchivedLine: TypeAlias = CopyLine[ArchivedLetter]
 ArchivePage: TypeAlias = CopyPage[ArchivedLetter]
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedCase:
+class ArchivedCase(Value, frozen=True):
     """A letter in the archive with its former letters, the latest first, revisions, and archived `tasks`."""
 
     line: ArchivedLine

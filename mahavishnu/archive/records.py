@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace as replace_dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 from typing import ClassVar
 
+from msgspec import field
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.ids import derived_task_id, document_key
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Version, fast_constructor
-from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.stores.kind import Field, FieldType, Kind, T, instant_text
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.stores.retained import Revision
 from mahavishnu.tasks.letters import letter_ids_of
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
@@ -26,8 +29,7 @@ from mahavishnu.tasks.task import OldTransition, TaskRecord
 NOT_INTACT = "the copy in the archive is not what was written: its checksum differs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedLetter:
+class ArchivedLetter(Versioned, frozen=True, kw_only=True):
     """A closed letter in the archive, under its entry id.
 
     `letter`, `former` and `revisions` are documents as the queue stored them, kept as text so that they come back
@@ -58,7 +60,7 @@ class ArchivedLetter:
     checksum: str
     restored_at: datetime | None = None
     export: int | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -72,7 +74,7 @@ class ArchivedLetter:
         text = LETTERS.document(letter)
         formers = tuple(HISTORY.document(each) for each in former)
         texts = tuple(REVISIONS.document(each) for each in revisions)
-        return _new_copy(
+        return ArchivedLetter(
             entry_id=letter.entry_id,
             letter_key=letter.key,
             task_id=letter.task_id,
@@ -159,15 +161,6 @@ class ArchivedLetter:
         return [replace(read_document(REVISIONS, text, self.entry_id), version=None) for text in self.revisions]
 
 
-_new_copy = fast_constructor(ArchivedLetter)  # one for each letter that is archived
-
-
-def letter_of(former: FormerLetter) -> DeadLetter:
-    """Return the letter that a former one was, without a version."""
-    values = {each.name: getattr(former, each.name) for each in fields(DeadLetter)}
-    return DeadLetter(**{**values, "version": None})
-
-
 def letter_key(former: FormerLetter) -> str:
     """Return the key that the former letter had while it was in the queue."""
     return document_key(former.task_id, former.namespace, former.queue)
@@ -196,8 +189,7 @@ class PartitionState(StrEnum):
     DETACHED = "detached"  #: it may be moved away as a whole; it is there again once somebody attaches it
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePartition:
+class ArchivePartition(Versioned, frozen=True):
     """A partition of the archive: the letters whose cases ended in one month.
 
     Each batch counts in `batches` before its letters leave the queue: a detachment at that moment either loses to the
@@ -215,7 +207,7 @@ class ArchivePartition:
     kept: bool = False
     has_tasks: bool = False
     exported: Mapping[str, int] = field(default_factory=dict)
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -235,7 +227,7 @@ def bytes_of(*documents: str) -> int:
     return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
 
 
-ARCHIVED_LETTERS = dataclass_kind(
+ARCHIVED_LETTERS = record_kind(
     ArchivedLetter,
     name="archive",
     index="dlq_archive_{}",
@@ -256,18 +248,19 @@ def archive_kind(kind: Kind[T], partition: str) -> Kind[T]:
     >>> archive_kind(ARCHIVED_LETTERS, "2026_01").index
     'dlq_archive_2026_01'
     """
-    return replace(kind, index=kind.index.format(partition), partition=f"archive-{partition.replace('_', '-')}")
+    return replace_dataclass(
+        kind, index=kind.index.format(partition), partition=f"archive-{partition.replace('_', '-')}"
+    )
 
 
-ARCHIVE_PARTITIONS = dataclass_kind(
+ARCHIVE_PARTITIONS = record_kind(
     ArchivePartition, name="archive_partitions", index="dlq_archive_partitions", key="name"
 )
 
 # --- what the archive keeps of lifecycle tasks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedTask:
+class ArchivedTask(Versioned, frozen=True, kw_only=True):
     """A lifecycle task in the archive. Its key includes when the task was made: its id may be used again.
 
     `task` and `transitions` are documents as the queue stored them: the task with its steps and latest moves, and the
@@ -290,7 +283,7 @@ class ArchivedTask:
     transitions: tuple[str, ...] = ()
     checksum: str
     left: int = 0
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @classmethod
     def of(cls, task: TaskRecord, moves: Sequence[OldTransition], now: datetime) -> ArchivedTask:
@@ -355,7 +348,7 @@ def _task_document_bytes(copy: ArchivedTask) -> int:
     return bytes_of(copy.task, *copy.transitions)
 
 
-ARCHIVED_TASKS = dataclass_kind(
+ARCHIVED_TASKS = record_kind(
     ArchivedTask,
     name="archived_tasks",
     index="dlq_archive_{}_tasks",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import field
 
 from mahavishnu.bulk.run import ENDED
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import _CLOSED, RetentionRules
 from mahavishnu.tasks.task import TERMINAL
 
@@ -125,8 +127,7 @@ def is_archived(entry_id: str, at_key: DeadLetter | None, in_history: bool) -> b
     return not in_history
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveResult:
+class ArchiveResult(Value, frozen=True):
     """The numbers of one pass of the archive, or with `dry_run` of what it would do.
 
     Steps are former letters of letters, transitions are their revisions; `lifecycle_tasks_archived` are tracked tasks.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace as replace_rules
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.archive.archiving import Archiving
 from mahavishnu.archive.deletion import Deletion
@@ -46,6 +48,7 @@ from mahavishnu.model.clock import read_instant, require_days
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, Query, items_namespace, require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import BY_RETENTION, RetentionRules
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.stores.base import Cursor, home_of, is_home_away, pages
@@ -53,8 +56,7 @@ from mahavishnu.stores.kinds import LETTERS, REVISIONS
 from mahavishnu.stores.scoped import NamespaceRecords
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionView:
+class PartitionView(Value, frozen=True):
     """A partition, and how many copies it has; None while it is detached."""
 
     partition: ArchivePartition
@@ -93,9 +95,9 @@ class Archive:
         """
         _require_number("batch_size", batch_size)
         require_days(retention_days, "retention_days")
-        rules = replace(self._context.rules(RetentionRules), completed_days=retention_days)
+        rules = replace_rules(self._context.rules(RetentionRules), completed_days=retention_days)
         if rules.tasks_days is not None:
-            rules = replace(rules, tasks_days=retention_days)
+            rules = replace_rules(rules, tasks_days=retention_days)
         return await self._archive(rules, batch_size, dry_run, by)
 
     async def run(self, *, dry_run: bool = True, by: str = DEFAULT_ACTOR) -> ArchiveResult:

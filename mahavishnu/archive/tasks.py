@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from mahavishnu.archive.partitions import (
     ArchiveReader,
@@ -29,6 +30,7 @@ from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
 from mahavishnu.stores.base import Collection, Cursor, Page, pages
@@ -161,8 +163,7 @@ class TaskArchiving:
         await copies.write([replace(copy, left=0) for copy in read])
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedTaskCase:
+class ArchivedTaskCase(Value, frozen=True):
     """A lifecycle task in the archive with every move of it, the oldest first, and the letter that it had, if any."""
 
     partition: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
 from urllib.parse import quote, urlencode
@@ -20,6 +19,7 @@ from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Page
 
 LINKS = (Link("audit", "Audit", "Record", 10, key="u"),)
@@ -39,8 +39,7 @@ class AuditPageQuery(NamespacePageQuery):
     until: Text = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditView:
+class AuditView(Value, frozen=True):
     """One page of the audit, as it was asked for."""
 
     page: Page[AuditEntry]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.rules import is_busy
@@ -46,6 +47,7 @@ from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.lifecycle import MAX_RUNS, mark_moved_by_run
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Is, Not, Query, Sort, query_from_json
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Collection, Cursor, Result, get_one, scan, write_one
 from mahavishnu.stores.retained import keep_revisions
@@ -284,8 +286,7 @@ def refusal_reason(problem: MahavishnuError, key: str) -> str:
     return str(problem).replace(f"letter {key!r}", "it").replace(f"of {key!r}", "of it").replace(repr(key), "it")
 
 
-@dataclass(frozen=True, slots=True)
-class RunMembers:
+class RunMembers(Value, frozen=True):
     """The members of one run, and what the store knows about their letters."""
 
     store: RunStore

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -44,6 +44,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED
 from mahavishnu.model.query import NEWEST_FIRST, Is, query_from_json
 from mahavishnu.model.query import Query as LetterQuery
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.search.completion import query_text
 from mahavishnu.stores.base import Page
@@ -58,8 +59,7 @@ Part = Literal["failed_again", "succeeded", "closed", "moved", "waiting", "refus
 router = Router(tag="run_page", documented=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Value, frozen=True):
     """Letters whose last failures have one cause. `first` are those of them that failed like that at first too."""
 
     letters: Sequence[DeadLetter]
@@ -82,16 +82,14 @@ class Cause:
         return self.sample.failures[-1].message
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Value, frozen=True):
     """One member of the list: what the run says of it, and its letter if that can be read."""
 
     item: RunItem
     letter: DeadLetter | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(Value, frozen=True):
     """A run with its letters and its audit; None for what cannot be told now."""
 
     run: BulkRun
@@ -345,8 +343,7 @@ def count_runs(runs: Recent[Page[BulkRun] | None]) -> Number | None:
     return Number(stopped, wanted=True, least=least) if stopped else Number(under_way, least=least)
 
 
-@dataclass(frozen=True, slots=True)
-class RunsView:
+class RunsView(Value, frozen=True):
     """One page of runs, as they were asked for."""
 
     page: Page[BulkRun]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mahavishnu.bulk.run import BulkRun, RunPage
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT
+from mahavishnu.stores.record_codec import record_kind
 
-RUNS = dataclass_kind(
+RUNS = record_kind(
     BulkRun,
     name="runs",
     index="dlq_runs",
@@ -15,4 +15,4 @@ RUNS = dataclass_kind(
     due="due_at",
 )
 
-RUN_PAGES = dataclass_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))
+RUN_PAGES = record_kind(RunPage, name="run_pages", index="dlq_run_pages", indexes=(("run_id", "number"),))

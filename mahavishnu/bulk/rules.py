@@ -11,11 +11,12 @@ import math
 import sys
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from mahavishnu.bulk.run import (
     ACTIVE,
@@ -36,6 +37,7 @@ from mahavishnu.model.errors import IllegalRunMove, InvalidInput
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import UNCHANGED, DeadLetterStatus, ResolutionStatus, Unchanged
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Not, Query, Sort, query_from_json
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import ItemOutcome
 
 POLL_SECONDS = 1.0  # between two questions what became of the letters
@@ -50,29 +52,25 @@ _LATEST = (Sort("updated_at", descending=True),)
 # --- what is to be done now
 
 
-@dataclass(frozen=True, slots=True)
-class MoveSlice:
+class MoveSlice(Value, frozen=True):
     """Move so many of the waiting members."""
 
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class WaitUntil:
+class WaitUntil(Value, frozen=True):
     """Do nothing before this instant."""
 
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(Value, frozen=True):
     """Halt: the stop rule applies, for this reason."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Value, frozen=True):
     """End the run: every member was moved, and every outcome is known."""
 
 
@@ -326,8 +324,7 @@ class FixScope(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Wave:
+class Wave(Value, frozen=True):
     """A step of a bulk run: how many letters it has, and what became of them."""
 
     size: int

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from operator import add
 from typing import Final
+
+from msgspec import field
+from msgspec.structs import astuple
 
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.work import _FAILED_BEFORE, _OPEN, ItemOutcome, outcome_mark
 
 PAGE = 200  # members in one page, and letters moved at once
@@ -43,8 +46,7 @@ class ItemState(StrEnum):
     GONE = "gone"  #: it had been deleted, or replaced by the next failure of its task
 
 
-@dataclass(frozen=True, slots=True)
-class RunItem:
+class RunItem(Value, frozen=True):
     """A member of a run: a letter, as it was called when the run was planned."""
 
     key: str
@@ -64,23 +66,21 @@ class RunItem:
         return self.state is ItemState.WAITING and self.why is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Versioned, frozen=True):
     """Some members of a run. Each attempt to plan writes pages of its own; those of the run's `plan` are valid."""
 
     run_id: str
     plan: str
     number: int
     items: tuple[RunItem, ...]
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
         return page_key(self.run_id, self.plan, self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class RunCounts:
+class RunCounts(Value, frozen=True):
     """The numbers of a run's members. Outcomes are counted for moved letters only."""
 
     members: int = 0
@@ -103,11 +103,10 @@ class RunCounts:
 
     def plus(self, other: RunCounts) -> RunCounts:
         """Return the sums of both."""
-        return RunCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return RunCounts(*map(add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class RunLease:
+class RunLease(Value, frozen=True):
     """The lease of a run until its `due_at`. `left`: the owner stopped without recording the progress."""
 
     owner: str
@@ -115,8 +114,7 @@ class RunLease:
     left: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkRun:
+class BulkRun(Versioned, frozen=True, kw_only=True):
     """One bulk run, as it is stored. The functions of `bulk_rules` make its next state.
 
     `ramp` are the sizes of the first waves; after them come all the others. `max_per_second` limits the moves,
@@ -151,7 +149,7 @@ class BulkRun:
     due_at: datetime | None = None
     finished_at: datetime | None = None
     namespace: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.bulk import rules as bulk_rules
 from mahavishnu.bulk.members import READ, PageConflict, RunLeaseLost, RunMembers, RunStore, RunVerb

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
@@ -27,6 +26,7 @@ from mahavishnu.letters.verbs import Verb as LetterVerb
 from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
+from mahavishnu.model.record import Value
 from mahavishnu.search.service import as_query
 
 VERBS: Mapping[str, LetterVerb] = {verb.name: verb for verb in MOVES_OF_MANY}
@@ -45,8 +45,7 @@ class SelectionQuery(Filter):
     entry_id: Annotated[list[str], Field(max_length=1000, default_factory=list)]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionView:
+class SelectionView(Value, frozen=True):
     """A selection, and what the verb would do to it now."""
 
     params: SelectionQuery
@@ -169,8 +168,7 @@ def read_pace(form: Form) -> tuple[Sequence[int] | None, float | None, float | N
         raise InvalidInput("waves are whole numbers with commas between them; percent and pace are numbers") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Value, frozen=True):
     """A fix as somebody has written it so far, and what it would do."""
 
     rows: Sequence[tuple[str, str]] = ()

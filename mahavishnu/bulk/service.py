@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from mahavishnu.bulk import rules as bulk_rules
 from mahavishnu.bulk.members import (
@@ -54,6 +55,7 @@ from mahavishnu.model.query import (
     require_query,
     written_namespace,
 )
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.stores.base import Cursor, Page, update_with_retry, write_one
 from mahavishnu.stores.kinds import LETTERS
@@ -64,8 +66,7 @@ MOST_READ = 1000  # letters that are read one by one before the rest is counted
 _SAMPLES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunPreview:
+class RunPreview(Value, frozen=True):
     """A preview of a run: how many letters match, how many it could move, and why not the others.
 
     `samples` are some letters that it could move, and `changes` is what a patch would do to their tasks.
@@ -84,8 +85,7 @@ class RunPreview:
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SampleChange:
+class SampleChange(Value, frozen=True):
     """The changes of a patch in the task of one letter."""
 
     key: str
@@ -219,8 +219,7 @@ POLL_SECONDS = 2.0  # between two searches for runs that are due
 MAX_ITEMS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class RunItems:
+class RunItems(Value, frozen=True):
     """Members of a run, in the order in which they are moved; `next` is the cursor of the page after these."""
 
     items: tuple[RunItem, ...]

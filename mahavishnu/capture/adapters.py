@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import field
 
 from mahavishnu.engine.context import Workflow
 from mahavishnu.model.errors import InvalidInput, NoSuchAdapter, StoreUnavailable
 from mahavishnu.model.json_value import Json, type_label
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import SourceKind, fast_constructor
+from mahavishnu.model.letter_parts import SourceKind
+from mahavishnu.model.record import Value
 from mahavishnu.values.typed_json import plain_text, write_all
 
 if TYPE_CHECKING:
@@ -217,8 +219,7 @@ class AdapterRegistry:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Value, frozen=True, eq=False):
     """One run of one letter, as the code that is run can see it through `current_attempt`.
 
     `idempotency_key` is the same when a run is repeated because its outcome could not be recorded, and another one for
@@ -230,11 +231,14 @@ class Attempt:
     letter: DeadLetter
     attempt_id: str
     part: str | None = None  # the repo, where the run of one letter is one run for each of its repos
-    _ended: list[bool] = field(default_factory=list, repr=False, compare=False)
-    _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict, repr=False, compare=False)
-    tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list, repr=False, compare=False)
-    not_begun: list[StoreUnavailable] = field(default_factory=list, repr=False, compare=False)
-    called: list[str] = field(default_factory=list, repr=False, compare=False)
+    _ended: list[bool] = field(default_factory=list)
+    _own_failures: dict[frozenset[str], BaseException | str] = field(default_factory=dict)
+    tracked: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
+    not_begun: list[StoreUnavailable] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:  # what the run does is its own affair
+        return f"Attempt(letter={self.letter!r}, attempt_id={self.attempt_id!r}, part={self.part!r})"
 
     @property
     def idempotency_key(self) -> str:
@@ -293,12 +297,9 @@ class Attempt:
         return self.letter.total_attempts
 
 
-_new_attempt = fast_constructor(Attempt)
-
-
 def new_attempt(letter: DeadLetter, attempt_id: str) -> Attempt:
     """The attempt of a run that is about to begin."""
-    return _new_attempt(
+    return Attempt(
         letter=letter, attempt_id=attempt_id, _ended=[], _own_failures={}, tracked=[], not_begun=[], called=[]
     )
 

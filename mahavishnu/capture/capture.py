@@ -34,8 +34,9 @@ from mahavishnu.model.errors import ENDS, MahavishnuError, QueueFull, StoreUnava
 from mahavishnu.model.events import Event, EventName, letter_fields, log_event
 from mahavishnu.model.json_value import is_large, json_safe_copy, safe_repr, texts
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ErrorCategory, fast_constructor
+from mahavishnu.model.letter_parts import ErrorCategory
 from mahavishnu.model.query import require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Result
 from mahavishnu.values.payload import LetterRequest, redact
 
@@ -139,8 +140,7 @@ _PLACES = {
 _LONGEST_TURN = 0.01  # seconds for which a batch may keep the event loop to itself
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureOutcome:
+class CaptureOutcome(Value, frozen=True):
     """Outcome for a failed run: exactly one of `letter`, `skip_reason`, `problem` and `folded`."""
 
     task_id: str
@@ -190,7 +190,6 @@ class PendingCapture:
         return self.assessment.verdict.category if self.assessment else None
 
 
-_new_occurrence, _new_outcome = fast_constructor(Occurrence), fast_constructor(CaptureOutcome)
 _pipelines: weakref.WeakSet[CapturePipeline] = weakref.WeakSet()
 
 
@@ -353,7 +352,7 @@ class CapturePipeline:
         """Return the request with the strategy's advice; None if it is not to be kept, which the caller is told."""
         request, assessment = capture.request, capture.assessment
         assert assessment is not None
-        occurrence = _new_occurrence(
+        occurrence = Occurrence(
             task_id=request.task_id,
             task=request.task,
             repos=request.readable_repos(),
@@ -503,7 +502,7 @@ class CapturePipeline:
         capture.ended = True
         self._counts["manually_enqueued" if capture.requested else "auto_enqueued"] += 1
         if not capture.future.done():  # otherwise the caller gave up
-            capture.future.set_result(_new_outcome(task_id=letter.task_id, category=capture.category, letter=letter))
+            capture.future.set_result(CaptureOutcome(task_id=letter.task_id, category=capture.category, letter=letter))
         extra = log_event("capture.kept", **letter_fields(letter))
         log.warning("task %s is in the DLQ (%s): %s", letter.task_id, capture.reason, letter.last_error, extra=extra)
 

@@ -8,7 +8,6 @@ import logging
 import string
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from inspect import Parameter
 from types import MethodType
@@ -23,6 +22,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE, document_key, new_task_id
 from mahavishnu.model.json_value import EMPTY
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.model.record import Value
 from mahavishnu.values.arguments import Signature, can_be_made, local_names
 from mahavishnu.values.kinds import ValueKind
 from mahavishnu.values.payload import LetterRequest, WriteValues, restore_arguments, take_snapshot
@@ -231,8 +231,7 @@ def restorer_of(callback: Workflow, kinds: Iterable[ValueKind] = ()) -> Callable
 # --------------------------------------------------------------------------------------------- options and keys
 
 
-@dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallOptions(Value, frozen=True):
     """Options for the failures of a workflow. None means the default.
 
     `key` names the work of a call: an argument's name, a text such as `"{customer}-{month}"`, or a function of the
@@ -320,8 +319,7 @@ def _argument_reader(name: str, key: str, function: Callable[..., Any]) -> ReadK
 # ------------------------------------------------------------------------------------------------------- calls
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionWorkflow:
+class FunctionWorkflow(Value, frozen=True):
     """A function whose calls are captured, with its options."""
 
     name: str

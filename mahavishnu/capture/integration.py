@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.adapters import live_attempt
 from mahavishnu.capture.capture import CaptureOutcome, CapturePipeline, LetterIntake

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.adapters import AdapterRegistry, current_attempt
 from mahavishnu.classify.exceptions import message_of
 from mahavishnu.model.errors import is_end
 from mahavishnu.model.json_value import texts
-from mahavishnu.model.letter_parts import fast_constructor
+from mahavishnu.model.record import Value
 from mahavishnu.values.payload import TaskSnapshot
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ class WorkflowResult(dict[str, Any]):
         return bool(self["status"] == "failed")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowRun:
+class WorkflowRun(Value, frozen=True):
     """A finished run: its result, and everything needed to run it again."""
 
     result: WorkflowResult
@@ -57,9 +57,6 @@ class WorkflowRun:
         return failed_repos(self.result, self.repos) or self.repos
 
 
-_new_run = fast_constructor(WorkflowRun)
-
-
 class WorkflowRunner:
     """Runs workflows with the adapters of an app. What a workflow raises is in the result."""
 
@@ -72,7 +69,7 @@ class WorkflowRunner:
         """Run a workflow for the first time: once for all repos, or once for each of them at the same time."""
         snapshot, chosen = TaskSnapshot(task), texts(repos or (), "repos")
         result = await self._run(task, adapter_name, chosen, per_repo)
-        return _new_run(result=result, snapshot=snapshot, repos=chosen)
+        return WorkflowRun(result=result, snapshot=snapshot, repos=chosen)
 
     async def run_again(self, task: Any, adapter_name: str, repos: Sequence[str]) -> WorkflowResult:
         """Run a letter's task again, once for each repo that is left. Its letter has the task: no snapshot."""

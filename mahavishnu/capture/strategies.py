@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -12,6 +11,7 @@ from mahavishnu.classify.verdict import POLICY_OF, RETRYABLE, Verdict
 from mahavishnu.classify.verdict import policy as policy_named
 from mahavishnu.model.errors import ENDS, InvalidInput
 from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.model.record import Value
 
 
 class DLQIntegrationStrategy(StrEnum):
@@ -23,8 +23,7 @@ class DLQIntegrationStrategy(StrEnum):
     DISABLED = "disabled"  #: none
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Value, frozen=True):
     """A failure that a strategy decides on."""
 
     task_id: str
@@ -35,8 +34,7 @@ class Occurrence:
     requested: bool = False  # the caller said that it wants a letter
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Value, frozen=True):
     """Answer of a strategy: keep the failure or not, and why; with a policy and a budget if it advises them."""
 
     keep: bool

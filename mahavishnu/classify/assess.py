@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from mahavishnu.classify.chain import Chain
 from mahavishnu.classify.exceptions import cut, failure_of, is_light
@@ -20,17 +21,15 @@ from mahavishnu.model.letter_parts import (
     ErrorCategory,
     Failure,
     RetryPolicy,
-    fast_constructor,
 )
+from mahavishnu.model.record import Value
 
 T = TypeVar("T")
 BY_CALLER = "caller"
 _LONGEST_TYPE = 500
-_new_context = fast_constructor(Context)
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Value, frozen=True):
     """A failure as it is recorded, its verdict, and what follows for the letter; `fingerprint` groups by cause."""
 
     failure: Failure
@@ -53,11 +52,7 @@ class Assessment:
         return replace(self, failure=failure, fingerprint=fingerprint_of(failure) if own else self.fingerprint)
 
 
-_new_assessment = fast_constructor(Assessment)
-
-
-@dataclass(frozen=True, slots=True)
-class Assessor:
+class Assessor(Value, frozen=True):
     """Records and classifies failures with the plugins of a chain."""
 
     chain: Chain
@@ -80,7 +75,7 @@ class Assessor:
         """Assess as `assess` does, without a wait; for a chain that `is_prompt`, and an error that `is_light`."""
         verdict = self.chain.classify(error, context)
         failure = failure_of(error, at=at, category=verdict.category, retry_in=verdict.retry_in)
-        return _new_assessment(
+        return Assessment(
             failure=failure,
             verdict=verdict,
             fingerprint=fingerprint_of(failure),
@@ -212,7 +207,7 @@ def context_for(
     at: datetime, task_id: str, task: Any, adapter: str | None = None, repos: tuple[str, ...] = (), retry_count: int = 0
 ) -> Context:
     """Return the context of a failure for classifiers."""
-    return _new_context(
+    return Context(
         now=at,
         task_id=task_id if isinstance(task_id, str) else None,
         task=task if isinstance(task, Mapping) else {},

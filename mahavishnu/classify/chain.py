@@ -6,10 +6,11 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from mahavishnu.classify.fingerprint import fingerprint, fingerprint_of, named_fingerprint
 from mahavishnu.classify.plugin_guard import Answer, Call, ask, ask_async
@@ -17,6 +18,7 @@ from mahavishnu.classify.plugins import Plugins, PluginState, Step, describe_pro
 from mahavishnu.classify.verdict import NO_CONTEXT, NOBODY, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, Failure
+from mahavishnu.model.record import Value
 
 log = logging.getLogger(__name__)
 MAX_FAULTS = 5
@@ -24,8 +26,7 @@ TIMEOUT = timedelta(milliseconds=250)
 _UNKNOWN = Verdict(ErrorCategory.PERMANENT, "no rule and no plugin knows this error", NOBODY)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginAnswer:
+class PluginAnswer(Value, frozen=True):
     """Answer of one plugin. `counts`: its opinion became the verdict; `fault`: it did not answer properly."""
 
     plugin: str
@@ -36,8 +37,7 @@ class PluginAnswer:
     fault: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Value, frozen=True):
     """A verdict, and the answers of all plugins."""
 
     verdict: Verdict
@@ -57,8 +57,7 @@ _Error: TypeAlias = "BaseException | str"
 _Group: TypeAlias = "tuple[Step, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Hook:
+class _Hook(Value, frozen=True):
     """A hook, and how its answers are read. `read` returns the opinion, or raises InvalidInput for a wrong answer."""
 
     name: str

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import ENDS
-from mahavishnu.model.letter_parts import Failure, fast_constructor
+from mahavishnu.model.letter_parts import Failure
 
 MOST = 64  # errors read of one failure; a group may hold a million
 LONGEST_TEXT = 8000  # characters that the text rules read of an error: the beginning and the end
@@ -30,7 +30,6 @@ _MOST_CACHED = 5000  # printed frames
 # object itself would take long to hash.
 _printed_frames: dict[tuple[str, str, int], tuple[CodeType, str]] = {}
 _MOST_MEMBERS = 15  # of a group that are printed
-_new_failure = fast_constructor(Failure)
 _EXPLAINED = (SyntaxError, NameError, AttributeError, ImportError)  # Python says where, or what may have been meant
 _WRAPPED = ("orig", "reason", "original_error", "original_exception", "os_error", "inner", "inner_exception")
 
@@ -222,7 +221,7 @@ def failure_of(
         name, message, stack = type_name(type(error)), message_of(error), traceback_of(error)
     else:
         name, message, stack = None, cut(str(error), LONGEST_MESSAGE), None
-    return _new_failure(
+    return Failure(
         at=instant(at),
         message=message,
         type=name,

@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -21,11 +20,14 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import pluggy
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mahavishnu.classify import hookspecs
 from mahavishnu.classify.hookspecs import PROJECT, hookimpl
 from mahavishnu.classify.verdict import BUILT_IN, Context, Verdict
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.classify.yaml_rules import YamlRules
@@ -38,8 +40,7 @@ _LONGEST_PROBLEM = 500  # characters
 _IMPL = f"{PROJECT}_impl"  # what pluggy's marker leaves on a function
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Value, frozen=True):
     """A plugin that was found, and how to load it."""
 
     name: str
@@ -149,8 +150,7 @@ class PluginState(StrEnum):
     QUARANTINED = "quarantined"  #: it failed too often in a row
 
 
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
+class PluginInfo(Value, frozen=True):
     """The state of one plugin. `faults` counts how often it was passed over."""
 
     name: str
@@ -162,8 +162,7 @@ class PluginInfo:
     faults: int = 0
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     candidate: Candidate
     plugin: Any = None
     hooks: tuple[str, ...] = ()
@@ -178,8 +177,7 @@ class _Member:
         return PluginInfo(found.name, found.origin, version, self.hooks, self.state, self.why, self.faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value, frozen=True):
     """One plugin's implementation of one hook, ready to be called. Trusted ones are called without a guard."""
 
     name: str

@@ -5,22 +5,23 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from mahavishnu.classify.builtin import data
 from mahavishnu.classify.builtin.codes import Finding, match_name
 from mahavishnu.classify.exceptions import LONGEST_TRACEBACK, MOST, middle_cut
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.record import Value
 
 MOST_FRAMES = 200
 _FRAME = re.compile(r'^(?P<lead>[ |+]*)File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _MARKS = re.compile(r"^[ |+]*(?:[~^][~^ ]*)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFrame:
+class TraceFrame(Value, frozen=True):
     """A call of a traceback. `own`: it is the app's own code, as far as the path of its file tells."""
 
     file: str
@@ -30,8 +31,7 @@ class TraceFrame:
     own: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TracebackParts:
+class TracebackParts(Value, frozen=True):
     """The frames of the error that was raised last, the innermost first; `whole` is False if some are left out."""
 
     frames: Sequence[TraceFrame]
@@ -147,8 +147,7 @@ def _is_exception(name: str) -> bool:
     return last.endswith(_ENDINGS) and (last == "Timeout" or sum(map(str.isupper, last)) > 1)
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Reads a printed traceback line by line. An error printed earlier is the cause of the one after it.
 
     `whole`: the text is nothing but a traceback, so an error may stand in it without frames.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec import field
+from msgspec.structs import force_setattr
+
 from mahavishnu.model.backoff import CUSTOM, MAX_DELAY
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
+from mahavishnu.model.record import Value
 
 BUILT_IN: Final = "built-in"  # the author of a verdict of the built-in rules
 NOBODY: Final = "nobody"  # the author where no rule and no plugin knew the error
@@ -29,8 +32,7 @@ POLICY_OF: Mapping[ErrorCategory, RetryPolicy] = MappingProxyType(
 RETRYABLE = frozenset(category for category, policy in POLICY_OF.items() if policy is not RetryPolicy.NEVER)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value, frozen=True):
     """Category of a failure, its author and reason, and advice on retrying that overrules the category's.
 
     `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for an
@@ -48,7 +50,7 @@ class Verdict:
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        put = object.__setattr__  # frozen for everybody else
+        put = force_setattr  # frozen for everybody else
         if type(self.category) is not ErrorCategory:
             put(self, "category", category(self.category))
         if self.retry_in is not None:
@@ -65,8 +67,7 @@ class Verdict:
             put(self, "tags", tuple(tags))
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Value, frozen=True):
     """Optional facts about a failure. `recalled`: rebuilt from a stored letter, so the error has no attributes."""
 
     now: datetime | None = None

@@ -32,6 +32,7 @@ from mahavishnu.classify.verdict import Context, Verdict, category, delay, polic
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.record import Value
 
 op: Any = import_module("re._constants")  # the parse tree of a pattern; type checkers do not know it
 parser: Any = import_module("re._parser")
@@ -45,8 +46,7 @@ _REPETITIONS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 _STATUS_CLASS = re.compile(r"[45]xx", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value, frozen=True):
     """One rule. All its conditions must hold for the error, or all for one of its causes."""
 
     number: int
@@ -121,8 +121,7 @@ def _imported_object(name: str) -> object:
     return getattr(sys.modules.get(module), attribute, None) if module else None
 
 
-@dataclass(frozen=True, slots=True)
-class YamlRules:
+class YamlRules(Value, frozen=True):
     """The rules as a plugin. It is asked first, so that an operator overrules all others."""
 
     rules: tuple[Rule, ...]

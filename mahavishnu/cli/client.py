@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
@@ -17,6 +16,7 @@ from mahavishnu import __version__
 from mahavishnu.cli.options import USER_VARIABLE, Session
 from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, count_of, print_notice
 from mahavishnu.model.errors import ImportStopped, InvalidInput, MahavishnuError
+from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.engine.queue import LetterQueue
@@ -47,8 +47,7 @@ _BY_STATUS: dict[int, type[MahavishnuError]] = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Value, frozen=True):
     """An answer of the API; the names of its headers are in lower case."""
 
     url: str

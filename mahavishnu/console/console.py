@@ -10,7 +10,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 import jinja2
 from itsdangerous import BadSignature, URLSafeSerializer
 from markupsafe import Markup
+from msgspec.structs import replace
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,6 +37,7 @@ from mahavishnu.http.responses import problem
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Health
 
 # --- files that pages load: one style sheet and two scripts, from the package itself
@@ -46,8 +48,7 @@ _FOLDER = "static"
 router = Router(tag="static", documented=False)
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Value, frozen=True):
     """A file of the package, and its digest."""
 
     content: bytes
@@ -368,8 +369,7 @@ _HEADLINES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemView:
+class ProblemView(Value, frozen=True):
     """Problem, and what to do about it."""
 
     status: int

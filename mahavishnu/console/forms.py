@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
 from urllib.parse import parse_qs
@@ -13,6 +12,7 @@ from starlette.requests import Request
 
 from mahavishnu.http.routing import Depends
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 
 _MOST_FIELDS = 1000
 
@@ -64,8 +64,7 @@ def read_json(text: str, what: str) -> Any:
         raise InvalidInput(f'{what}: {text:.80} is no JSON ({wrong}); a text has quotes: "EUR"') from None
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Value, frozen=True):
     """The fields of a form."""
 
     fields: Mapping[str, Sequence[str]]

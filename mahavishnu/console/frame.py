@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,11 +14,11 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import ANONYMOUS, Actor, Role, Session
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Health
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Value, frozen=True):
     """Number beside a page in the navigation. `wanted`: it needs attention; `least`: there may be more."""
 
     value: int
@@ -30,16 +29,14 @@ class Number:
 Count = Callable[[LetterQueue], Awaitable[Number | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberIn:
+class NumberIn(Value, frozen=True):
     """A number that stands in what a page reads anyway: `read` is done once for the page and the navigation."""
 
     read: Callable[[LetterQueue], Awaitable[Any]]
     find: Callable[[Recent[Any]], Number | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Value, frozen=True):
     """A page in the navigation. `first`: also among the few of a phone; `number` says how much there is."""
 
     path: str
@@ -51,8 +48,7 @@ class Link:
     number: Count | NumberIn | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Value, frozen=True):
     """Result of the page before: the sentence, and whether it is `good`, `bad` or neutral (`act`)."""
 
     text: str
@@ -61,8 +57,7 @@ class Said:
     path_name: str = "Show"
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Value, frozen=True):
     """The values for `base.html`. `root` leads from this page to the start page, wherever the console is mounted."""
 
     root: str
@@ -158,8 +153,7 @@ def root_from(path: str) -> str:
     return "../" * (path.count("/") - 1) or "./"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstFix:
+class FirstFix(Value, frozen=True):
     """A cause that is known beforehand, by words of its title, and the change of the task that mends it."""
 
     cause: str

@@ -7,10 +7,12 @@ so a renewal that begins again after a crash goes on where that happened, and tw
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
+
+from msgspec import field
+from msgspec.structs import replace
 
 from mahavishnu.archive.partitions import Partitions, require_home
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, PartitionState, checksum_of
@@ -26,6 +28,7 @@ from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter import evolve as evolve_letter
 from mahavishnu.model.query import Query, require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Collection, Cursor, get_one, update_many_with_retry
 from mahavishnu.stores.kinds import HISTORY, LETTERS, REVISIONS
 from mahavishnu.stores.retained import Revision, revision_key
@@ -99,8 +102,7 @@ def out_of_reach(detached: Sequence[str], waiting_outside: int, *, scrub: bool =
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RenewedLot:
+class RenewedLot(Value, frozen=True):
     """The result of one lot: how many records were looked at and are `changed`, or would be.
 
     `failed` says why others could not be, by their keys. `next` is where the next lot begins; None: there is none.
@@ -119,8 +121,7 @@ class RenewedLot:
         return RenewedLot(looked_at, changed, {**self.failed, **later.failed}, later.next, later.out_of_reach)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Value, frozen=True):
     """A place of records, and the function that renews one: it returns the very same record if nothing changes."""
 
     records: Collection[Any]

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import Clock, read_instant
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, PermissionDenied, StoreError, StoreUnavailable
@@ -51,9 +53,9 @@ from mahavishnu.stores.base import (
     write_one,
     write_with_retry,
 )
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT, ReconcileResult
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.values.payload import is_secret, redact
 
@@ -80,8 +82,7 @@ def acting_as(*, role: str | None = None, via: str = "python") -> Iterator[None]
         _acting.reset(token)
 
 
-@dataclass(slots=True)
-class AuditRecord:
+class AuditRecord(Struct):
     """The facts of an act while it is being done; its audit entry gets them at the end."""
 
     changes: Changes = field(default_factory=dict)
@@ -372,7 +373,7 @@ def _completed_entry(theirs: AuditEntry, ours: AuditEntry, now: datetime) -> Rec
     return ReconcileResult(replace(ours, version=theirs.version) if later else None)
 
 
-AUDIT = dataclass_kind(
+AUDIT = record_kind(
     AuditEntry,
     name="audit",
     index="dlq_audit",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ErrorCategory
+from mahavishnu.model.record import Value
 
 # Failures of these kinds are the fault of the letter: they say nothing about the health of the target.
 _JOBS_FAULT = frozenset({ErrorCategory.PERMISSION, ErrorCategory.VALIDATION})
@@ -23,8 +25,7 @@ class CircuitState(StrEnum):
     HALF_OPEN = "half_open"
 
 
-@dataclass(frozen=True, slots=True)
-class Circuit:
+class Circuit(Value, frozen=True):
     """One adapter's breaker; `opened_at` is on the monotonic clock."""
 
     failures: int = 0

@@ -25,7 +25,7 @@ from mahavishnu.model.clock import Clock
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE, document_key, new_token
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ResolutionStatus, fast_constructor
+from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.permissions import TAKES_WORK, Principal, Scope, without_payload_of
 from mahavishnu.model.query import (
     Query,
@@ -35,6 +35,7 @@ from mahavishnu.model.query import (
     require_namespace_or_all,
     written_namespace,
 )
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import Rules
 from mahavishnu.stores.base import Store, home_of, is_home_away
 from mahavishnu.stores.kind import Kind, T
@@ -51,11 +52,9 @@ P = TypeVar("P")
 DEFAULT_ACTOR = "api_user"  # who acts, where the caller names nobody
 OPEN_LETTERS = letter_query(resolution=ResolutionStatus.PENDING)
 _MAKES_ROOM = frozenset({EventName.RESOLVED, EventName.ARCHIVED, EventName.REDRIVEN, EventName.CLEARED})
-_new_event = fast_constructor(Event)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Value, frozen=True):
     """How much a processor does at once, for how long, and how often."""
 
     concurrency: int = 50
@@ -366,7 +365,7 @@ class QueueContext:
 
     def announce(self, name: EventName, letter: DeadLetter, at: datetime | None = None, /, **detail: Any) -> None:
         """Publish an event about a letter that was written just now, or `at` an instant that the caller knows."""
-        self.events.publish(_new_event(name=name, at=at or self.clock.now(), letter=letter, detail=detail))
+        self.events.publish(Event(name=name, at=at or self.clock.now(), letter=letter, detail=detail))
 
     def _update_capacity(self, event: Event) -> None:
         if event.name is EventName.RETRY_SUCCEEDED and event.letter is not None and not event.letter.is_open:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import field
 
 from mahavishnu.classify.verdict import POLICY_OF, Verdict, policy
 from mahavishnu.model import lifecycle
@@ -16,8 +17,9 @@ from mahavishnu.model.errors import InvalidInput, InvalidPayload
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, document_key, new_entry_id, new_task_id
 from mahavishnu.model.json_value import EMPTY, Json, json_safe_copy, texts, type_label
 from mahavishnu.model.letter import DeadLetter, adapter_named_by, source_naming
-from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RecordedVerdict, RetryPolicy, fast_constructor
+from mahavishnu.model.letter_parts import DlqReason, ErrorCategory, RecordedVerdict, RetryPolicy
 from mahavishnu.model.query import require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.values.encryption import NO_ENCRYPTION, TASK, Binding, Encryption
 from mahavishnu.values.payload import (
     NOT_JSON,
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 PRIORITIES: Mapping[str, int] = {"high": 10, "medium": 0, "low": -10}
 # In the metadata of letters that could not be made as they were asked for:
 GIVEN = "dlq_given"  #: what was given for the `task_id`, the `repos` and so on, where that cannot be kept as it is
-_new_letter = fast_constructor(DeadLetter)
 _NOWHERE = Binding("", TASK)
 _default_policy = lru_cache(64)(policy)  # the settings name few
 _new_verdict = lru_cache(1024)(RecordedVerdict)  # most letters share a few reasons
@@ -63,8 +64,7 @@ class TrackedWork(Protocol):
     def context_types(self) -> Json: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LetterFactory:
+class LetterFactory(Value, frozen=True):
     """The defaults and limits under which letters are made.
 
     Precedence of the retry policy and budget: the caller's, the strategy's, the verdict's own advice, that of the
@@ -127,7 +127,7 @@ class LetterFactory:
             metadata = redact(dict(metadata), self.redact_keys)
         adapter = request.adapter or adapter_named_by(request.source, payload)
         letter = lifecycle.new_letter(
-            _new_letter(
+            DeadLetter(
                 task_id=task_id,
                 entry_id=new_entry_id(now),
                 payload=payload,

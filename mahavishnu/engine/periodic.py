@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mahavishnu.model.clock import Clock, wait_for
 from mahavishnu.model.errors import StoreError
@@ -13,8 +14,7 @@ from mahavishnu.model.errors import StoreError
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class PeriodicTask:
+class PeriodicTask(Struct):
     """An action done every `seconds` (asked each time), and at once after `wake`. If it fails it is tried again."""
 
     name: str

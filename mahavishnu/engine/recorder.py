@@ -12,9 +12,10 @@ from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import LetterBusy, QueueFull, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Failure, fast_constructor
+from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.permissions import Scope
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import as_sole_work, note_other_failure, same_work, with_types_of
 from mahavishnu.stores.base import Collection, Result, write_one, write_with_retry
 from mahavishnu.stores.lease_watch import LeaseWatch
@@ -33,16 +34,14 @@ class CaptureKind(StrEnum):
     REOPENED = "reopened"
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureResult:
+class CaptureResult(Value, frozen=True):
     """The letter as it is stored now, and how the failure came into it."""
 
     letter: DeadLetter
     kind: CaptureKind
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Value, frozen=True):
     """Letter under the key of one from elsewhere, and the letter stored there now: None if nothing was written.
 
     `before` may be a tombstone.
@@ -57,9 +56,6 @@ class Admission:
         if self.before is None or self.before.is_deleted:
             return CaptureKind.CREATED
         return CaptureKind.MERGED if self.before.is_open else CaptureKind.REOPENED
-
-
-_new_result = fast_constructor(CaptureResult)
 
 
 @dataclass(slots=True)
@@ -106,7 +102,7 @@ class LetterRecorder:
         try:
             created = await write_one(self.letters, fresh)
             if created is not None:
-                stored = _new_result(letter=created, kind=CaptureKind.CREATED)
+                stored = CaptureResult(letter=created, kind=CaptureKind.CREATED)
             else:
                 stored = await self._merge_into_open(fresh, failure)
                 if stored is None:

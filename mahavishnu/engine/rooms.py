@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from msgspec import field
 
-@dataclass(frozen=True)
-class Routes:
+from mahavishnu.model.record import Value
+
+
+class Routes(Value, frozen=True):
     """A router, named as `module:router`, that declares routes below `/api/v1/<resource>`."""
 
     resource: str
@@ -21,8 +23,7 @@ class Routes:
         return load(self.target)
 
 
-@dataclass(frozen=True)
-class CommandGroup:
+class CommandGroup(Value, frozen=True):
     """The first word of commands, such as `mahavishnu dlq`; or, without a `Command` of its own, a whole command."""
 
     name: str
@@ -31,8 +32,7 @@ class CommandGroup:
     takes_store: bool = True  #: --server and --store may stand before the verb
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Value, frozen=True):
     """A verb of a group, and the function that runs: `Command("group", "show", "mahavishnu.groups.commands:show")`."""
 
     group: str
@@ -42,8 +42,7 @@ class Command:
     namespaced: bool = True  #: has --namespace and --all-namespaces, where the group takes a store
 
 
-@dataclass(frozen=True, kw_only=True)
-class Room:
+class Room(Value, frozen=True, kw_only=True):
     """Everything that the rest of the program has to know of a feature. Names are `module:name`, pages are modules."""
 
     kinds: tuple[str, ...] = ()  #: the kinds of records that it keeps

@@ -20,6 +20,7 @@ from typing import Any, Final
 from mahavishnu.model.events import TRACEPARENT, Event, EventName, log_event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ErrorCategory, RequeueOutcome
+from mahavishnu.model.record import Value
 
 log = logging.getLogger(__name__)
 MOST_VALUES, OTHER = 40, "other"  # each value of a label is a time series that monitoring keeps
@@ -238,8 +239,7 @@ class KnownBy(StrEnum):
     PROCESS = "process"  #: the process itself, about itself
 
 
-@dataclass(frozen=True, slots=True)
-class MetricDefinition:
+class MetricDefinition(Value, frozen=True):
     """A metric under its one name. No label has values whose number grows with the letters."""
 
     name: str
@@ -400,8 +400,7 @@ def definitions(known_by: KnownBy) -> Iterable[MetricDefinition]:
 # --- the counters and histograms of a process, with bounded labels
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Value, frozen=True):
     """The values that a histogram has: how many are in each bucket (the last one has no bound), and their sum."""
 
     counts: tuple[int, ...]
@@ -422,8 +421,7 @@ class MetricFamily:
         return cls(METRICS[name], {() if value is None else (str(value),): number for value, number in samples})
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Value, frozen=True):
     """One change of a metric, as it is reported to an observability manager."""
 
     name: str

@@ -12,10 +12,12 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from mahavishnu.engine.recorder import LetterRecorder
 from mahavishnu.model.errors import ItemFailed, QueueFull, StoreError, StoreUnavailable
@@ -320,6 +322,5 @@ class WaitingRoom:
 
 
 def as_letter(waiting: FormerLetter) -> DeadLetter:
-    """The letter that waits, as it was when it came."""
-    values = {each.name: getattr(waiting, each.name) for each in fields(DeadLetter)}
-    return DeadLetter(**{**values, "version": None})
+    """Return the letter that a former one was, or that waits in its shape, without a version."""
+    return DeadLetter(**{**asdict(waiting), "version": None})

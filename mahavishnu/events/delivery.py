@@ -11,10 +11,10 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct, field
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential
 
 from mahavishnu.classify.plugin_guard import ask_async
@@ -39,8 +39,7 @@ _AT_ONCE = 100
 Deliver = Callable[[DomainEvent], Awaitable[object]]
 
 
-@dataclass(slots=True)
-class _Rest:
+class _Rest(Struct):
     """The time until which an unreachable receiver is left alone."""
 
     seconds: float = 0.0

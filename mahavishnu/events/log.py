@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mahavishnu.engine.batching import Batcher, resolve
 from mahavishnu.engine.context import QueueContext
@@ -42,8 +44,7 @@ _TRIES = 50
 _BY_NUMBER = (Sort("number"),)
 
 
-@dataclass(slots=True)
-class _Appended:
+class _Appended(Struct):
     """An event to be stored, and the future that awaits it."""
 
     event: DomainEvent
@@ -225,7 +226,7 @@ class EventLog:
             elif number <= current.number and not changes:
                 return None
             values: dict[str, object] = {"at": now, **changes, "number": max(number, current.number)}
-            return replace(current, **values)  # type: ignore[arg-type]
+            return replace(current, **values)
 
         before, after = await write_with_retry(self.positions, key, advance, what="the position of consumer")
         return after or before or EventPosition(key, self._context.namespace, consumer, number, now)

@@ -16,9 +16,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import Context
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.event_bus import MOST_WAITING

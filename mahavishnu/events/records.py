@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mahavishnu.events.rules import EventPosition
 from mahavishnu.model.events import DomainEvent
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB
+from mahavishnu.stores.record_codec import record_kind
 
-EVENTS = dataclass_kind(
+EVENTS = record_kind(
     DomainEvent,
     name="events",
     index="dlq_events",
@@ -15,7 +15,7 @@ EVENTS = dataclass_kind(
     indexes=[("namespace", "number"), ("event_id",)],
 )
 
-EVENT_POSITIONS = dataclass_kind(
+EVENT_POSITIONS = record_kind(
     EventPosition,
     name="event_positions",
     index="dlq_event_positions",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
@@ -21,8 +23,9 @@ from mahavishnu.model.events import DeliveryMode, DomainEvent, Event, EventName,
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import ResolutionStatus, Version
+from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.lifecycle import BY_APPLICATION
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import Rules, rule, url_rule
 from mahavishnu.tasks.task import StepState, TaskRecord, TaskState, Transition
 
@@ -62,8 +65,7 @@ def is_met(condition: PublicationCondition, outcome: Outcome | None) -> bool:
     return outcome in MET_BY[condition]
 
 
-@dataclass(frozen=True, slots=True)
-class EventPosition:
+class EventPosition(Versioned, frozen=True):
     """The number up to which a consumer has acknowledged events, or a duty of the queue has come.
 
     `holder` delivers for this consumer until `held_until`. `at` is when the position was moved last; of the outbox, up
@@ -77,7 +79,7 @@ class EventPosition:
     at: datetime
     holder: str | None = None
     held_until: datetime | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
 
 REMOVED = "*removed"  # the position up to which old events were removed
@@ -90,8 +92,7 @@ def position_key(namespace: str, consumer: str) -> str:
     return f"{namespace}/{consumer}"
 
 
-@dataclass(frozen=True, slots=True)
-class EventPage:
+class EventPage(Value, frozen=True):
     """Stored events in order. `next` is what to read after, or acknowledge; `has_more`: others were there."""
 
     events: tuple[DomainEvent, ...]
@@ -99,8 +100,7 @@ class EventPage:
     has_more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Value, frozen=True):
     """Result of publishing: `told` here, `stored` or why not; without an `event` its condition was not met."""
 
     event: DomainEvent | None
@@ -236,8 +236,7 @@ _OUTCOMES: Mapping[str, Outcome] = {
 TASK_EVENTS = (*(f"task.{state}" for state in TaskState), *(f"step.{state}" for state in StepState))
 
 
-@dataclass(frozen=True, slots=True)
-class StepEvent:
+class StepEvent(Value, frozen=True):
     """An event that is published whenever a step of this name ends with an outcome that meets the condition."""
 
     step: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import field
 
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.engine.context import QueueContext
@@ -16,6 +17,7 @@ from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import GroupSum
 from mahavishnu.stores.base import Buckets, Cell, Collection, Tally
 
@@ -34,8 +36,7 @@ _AT_ONCE = 1000  # samples that one search may bring
 _SAME_NUMBERS = ("for_people", "total", "occurrences", "last_hour", "last_day", "day_before")  # in count and view
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCount:
+class GroupCount(Value, frozen=True):
     """The letters of one group: open ones, all that ever were, and recent ones.
 
     `for_people` are the open ones that nothing will retry. A letter that a sum counts in this group stays in `total`
@@ -63,8 +64,7 @@ class GroupCount:
 NO_LETTERS = GroupCount()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCounts:
+class GroupCounts(Value, frozen=True):
     """Counts of groups, of ungrouped open letters, and of manual ones; `hours` has the last 24 of a single group."""
 
     groups: Mapping[str, GroupCount]
@@ -77,8 +77,7 @@ class GroupCounts:
         return self.groups.get(fingerprint, NO_LETTERS)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSamples:
+class GroupSamples(Value, frozen=True):
     """The open letters of some groups by fingerprint: counts by status and so on, and a sample."""
 
     parts: Mapping[str, tuple[Mapping[str, int], ...]] = field(default_factory=dict)
@@ -150,8 +149,7 @@ async def _tally_letters(records: Collection[DeadLetter], only: str | None) -> S
     return [Tally(part, tally.degraded) for part in parts]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lately:
+class _Lately(Value, frozen=True):
     """The letters that came lately, by the name of a `GroupCount` number and group; of one group, also by hour."""
 
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -45,6 +45,7 @@ from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, MahavishnuEr
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Query, Sort
+from mahavishnu.model.record import Value
 
 MOST_SAMPLES = 5
 STALE = "Somebody changed the group since this page was shown: nothing was saved. What stands here now is new."
@@ -58,8 +59,7 @@ ENDINGS: Mapping[ResolutionStatus, str] = {
 router = Router(tag="group", documented=False)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPageView:
+class GroupPageView(Value, frozen=True):
     """A group with its samples, newest first; None for what cannot be told now."""
 
     group: GroupView
@@ -259,8 +259,7 @@ def count_needs(groups: Recent[GroupPage | None]) -> Number | None:
     return Number(page.total, least=page.degraded is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsView:
+class GroupsView(Value, frozen=True):
     """One page of groups, as they were asked for."""
 
     page: GroupPage

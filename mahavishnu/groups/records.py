@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mahavishnu.groups.rules import Group, reconcile_groups
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import ReconcileResult
+from mahavishnu.stores.record_codec import record_kind
 
-GROUPS = dataclass_kind(
+GROUPS = record_kind(
     Group,
     name="groups",
     index="dlq_groups",

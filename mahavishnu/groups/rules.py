@@ -7,15 +7,18 @@ count can drift. `with_derived_state` is the one rule that combines the two; use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec import field
+from msgspec.structs import asdict, replace
+
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import UNCHANGED, Unchanged, Version
+from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
+from mahavishnu.model.record import Value, Version, Versioned
 
 RULE: Final = "rule"  # `resolved_by` or `updated_by` where no person did it
 LONGEST_NOTE, LONGEST_NAME, LONGEST_LINK = 10_000, 200, 2000
@@ -38,8 +41,7 @@ class GroupState(StrEnum):
 CLOSED: Final = frozenset({GroupState.RESOLVED, GroupState.WONT_FIX})
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Value, frozen=True):
     """A note about a group."""
 
     at: datetime
@@ -47,8 +49,7 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Versioned, frozen=True):
     """The record of the letters with one fingerprint; `Group(fingerprint)` has nothing recorded yet.
 
     A group on hold gives no warnings until `hold_until`, or until `hold_release` is out, whichever is first.
@@ -70,7 +71,7 @@ class Group:
     updated_at: datetime | None = None
     updated_by: str | None = None
     namespace: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -213,8 +214,7 @@ def reconcile_groups(theirs: Group, ours: Group) -> Group:
     return replace(both, **later)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Value, frozen=True):
     """The newest letter of a group."""
 
     task_id: str
@@ -234,8 +234,7 @@ _SHOWN = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
+class GroupView(Value, frozen=True, kw_only=True):
     """A group as users see it: its record and its current letters.
 
     `count` are the open letters, which `occurrences`, `statuses`, `categories`, `queues` and `adapters` are about too;
@@ -301,8 +300,7 @@ class GroupView:
         return {name: _as_json(getattr(self if hasattr(self, name) else self.group, name)) for name in _SHOWN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPage:
+class GroupPage(Value, frozen=True, kw_only=True):
     """A page of groups in the requested order.
 
     `total` counts the matching groups on all pages; `next` is the cursor of the next page. Of the open letters,
@@ -319,7 +317,7 @@ class GroupPage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON values."""
-        page = {each.name: getattr(self, each.name) for each in fields(self)}
+        page = asdict(self)
         return page | {"items": [view.to_dict() for view in self.items]}
 
 
@@ -373,7 +371,7 @@ def _as_json(value: Any) -> Any:
         case GroupState():
             return str(value)
         case Note() | Sample():
-            return {each.name: _as_json(getattr(value, each.name)) for each in fields(value)}
+            return {name: _as_json(each) for name, each in asdict(value).items()}
         case list() | tuple():
             return [_as_json(each) for each in value]
         case Mapping():
@@ -393,8 +391,7 @@ class Attention(StrEnum):
     NONE = "none"  #: on hold, closed, or without open letters
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPriority:
+class GroupPriority(Value, frozen=True):
     """A group, and whether somebody has to look at it; `weight` ranks those that need the same."""
 
     view: GroupView

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.context import QueueContext

@@ -6,13 +6,13 @@ import hashlib
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
+from msgspec import field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
@@ -22,6 +22,7 @@ from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
+from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
@@ -99,8 +100,7 @@ def audience_of(dlq: LetterQueue, actor: Actor) -> object:
     return (actor.sees, actor.name if each else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(Value, frozen=True):
     """Sender of a request. Without a `principal` they may do everything: there are no tokens."""
 
     name: str
@@ -126,8 +126,7 @@ class Actor:
 NOBODY = Actor("anybody", Role.NOBODY)  # before a login, and without a token
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Value, frozen=True):
     """Permissions and view of a person with less than their role; None means all."""
 
     permissions: frozenset[Permission] | None = None
@@ -139,8 +138,7 @@ class Limit:
         return Principal(name, may if self.permissions is None else may & self.permissions, self.scope, role)
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Value, frozen=True, dict=True):
     """Known tokens and other ways to be known; without any, all callers are admins, and only loopback is served."""
 
     tokens: Mapping[bytes, Actor] = field(default_factory=dict)
@@ -316,8 +314,7 @@ def acting_name(actor: Actor, named: str | None) -> str:
     return named if actor.name == ANONYMOUS else f"{named} (token of {actor.name})"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Value, frozen=True):
     """Somebody who has logged in with a browser. `form_token` is in every form that this session is shown."""
 
     id: str

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import field
 from starlette.datastructures import Headers
 
 from mahavishnu.http.auth import ANONYMOUS, Actor, Limit
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.permissions import ROLE_PERMISSIONS
+from mahavishnu.model.record import Value
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -19,8 +20,7 @@ _MOST_GROUP_CHARACTERS = 10_000
 _ROLES = tuple(ROLE_PERMISSIONS)  # the least first
 
 
-@dataclass(frozen=True)
-class RoleMap:
+class RoleMap(Value, frozen=True):
     """Roles by exact name and by group, of users whom a proxy or OpenID Connect recognised; the greatest counts.
 
     >>> roles = RoleMap({"ann": "viewer"}, {"on-call": "operator"})
@@ -61,8 +61,7 @@ class AmbiguousUser(Exception):
     """A proxy named the user in an unreliable way."""
 
 
-@dataclass(frozen=True)
-class Proxies:
+class Proxies(Value, frozen=True):
     """Addresses of proxies, and what they may say: the client's address and, with `roles`, the user."""
 
     networks: tuple[Network, ...] = ()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.model.clock import Clock
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.stores.base import Collection, get_one, write_one, write_with_retry
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB
+from mahavishnu.stores.record_codec import record_kind
 
 __all__ = ["REPLIES", "Replies", "Reply"]
 KEPT = timedelta(days=1)
@@ -76,8 +77,7 @@ class Replies:
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Versioned, frozen=True):
     """The answer to repeat for an idempotency key; without a `status` the first request has only begun."""
 
     key: str
@@ -86,10 +86,10 @@ class Reply:
     status: int | None = None
     headers: str = "{}"
     body: str = ""
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
 
-REPLIES = dataclass_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
+REPLIES = record_kind(Reply, name="replies", index="dlq_replies", types={"headers": BLOB, "body": BLOB})
 
 
 def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:

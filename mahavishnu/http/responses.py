@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from enum import Enum
@@ -51,7 +51,8 @@ from mahavishnu.model.errors import (
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
-from mahavishnu.model.letter_parts import Failure, Version
+from mahavishnu.model.letter_parts import Failure
+from mahavishnu.model.record import Version
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -231,7 +232,7 @@ JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
 CHUNK = 64 * 1024  # characters that are sent at once
 MARK = "\ue000"  # begins the stand-in for a slash inside a part of the path, and for itself
 ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain both
-_FAILURE = tuple(field.name for field in fields(Failure))
+_FAILURE = Failure.__struct_fields__
 
 
 async def stream_lines(lines: AsyncGenerator[str, None], media_type: str) -> StreamingResponse:

@@ -18,6 +18,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mahavishnu.model.record import Value
+
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
@@ -26,20 +28,17 @@ Handler = Callable[..., Awaitable[Response]]
 _SCALARS = (str, int, float, bool)
 
 
-@dataclass(frozen=True, slots=True)
-class Depends:
+class Depends(Value, frozen=True):
     """Marks an argument that `call` makes from the request; without it, the class that is annotated."""
 
     call: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Value, frozen=True):
     """Marks a model whose fields are the parameters of the query string."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Value, frozen=True):
     """Marks an argument that is the request's header of the same name."""
 
     description: str | None = None

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import LOST, MASK, NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import NEWEST_FIRST, At, Condition, Is, Not, Query, adapter_is
 from mahavishnu.model.query_text import TASK_VALUES
+from mahavishnu.model.record import Value
 from mahavishnu.search.completion import query_text
 
 MOST_FACTS = 500  # of the task of one letter
@@ -38,8 +38,7 @@ _SUCCEEDED = (
 Kind = Literal["value", "present", "missing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Value, frozen=True):
     """Facts of one letter that may be shown, as JSON text by name; `is_whole` is false if its task has too many."""
 
     values: frozenset[tuple[str, str]]
@@ -47,8 +46,7 @@ class Facts:
     is_whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Commonality:
+class Commonality(Value, frozen=True):
     """A fact that `letters` of the sample have, and `others` of those beside them.
 
     `kind`: they have this `value` of the name, any value of it (`present`), or none (`missing`). `query` finds the
@@ -63,8 +61,7 @@ class Commonality:
     query: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+class Contrast(Value, frozen=True):
     """A name of which a letter lacks a value, or has one that none of the succeeded letters has.
 
     `value` is the letter's own, or None; `succeeded` of the others have any value of the name; `usual` are their most
@@ -267,8 +264,7 @@ def _unescape(step: str) -> str:
 # --- samples of stored letters
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCommonalities:
+class GroupCommonalities(Value, frozen=True):
     """The facts that letters of a group share and other letters of their adapters do not, the most telling first.
 
     Of the `letters` the newest `sampled` were read, and of the `others` the newest `others_sampled`; numbers in `items`
@@ -286,8 +282,7 @@ class GroupCommonalities:
     degraded: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LetterContrasts:
+class LetterContrasts(Value, frozen=True):
     """Facts that succeeded letters of its adapter had and a letter lacks; `items` are of the newest `sampled`."""
 
     task_id: str
@@ -299,8 +294,7 @@ class LetterContrasts:
     degraded: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Value, frozen=True):
     letters: Sequence[DeadLetter]
     total: int
     degraded: str | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import TypeGuard
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import StoreError, StoreUnavailable
@@ -52,7 +53,7 @@ _CLOSED_AT_ONCE = 5000  # closed letters of one go
 MANY_CLOSED = _CLOSED_AT_ONCE // 2  # where one go had so many, there are probably more
 _OTHERS_DAYS = 365  # how long at least a tombstone of another app is left to that: it may have a limit of its own
 _OTHERS = 20  # other namespaces at once
-_TALLIES = tuple(each.name for each in fields(Tallies))
+_TALLIES = Tallies.__struct_fields__
 _SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters")
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 _ENDED = Not(Is("resolution_status", (ResolutionStatus.PENDING, ResolutionStatus.DELETED)))

@@ -6,11 +6,11 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -44,6 +44,7 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.search.routes import Operator as ViewSaver
 from mahavishnu.search.rules import SavedView
 from mahavishnu.search.service import LetterCount, NamespaceCount, Search, as_query
@@ -73,8 +74,7 @@ VIEWS = (
 router = Router(tag="namespace_pages", documented=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Value, frozen=True):
     """An edit as somebody has written it so far, and what it would do."""
 
     rows: Sequence[tuple[str, str]] = ()
@@ -85,8 +85,7 @@ class Draft:
     create: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LetterView:
+class LetterView(Value, frozen=True):
     """A letter with all that is known of it; None for what cannot be told now."""
 
     letter: DeadLetter
@@ -323,8 +322,7 @@ async def count_open(dlq: LetterQueue) -> Number:
 LINKS = (Link("letters", "Letters", "Now", 3, first=True, key="l", number=count_open),)
 
 
-@dataclass(frozen=True, slots=True)
-class LettersView:
+class LettersView(Value, frozen=True):
     """One page of letters; `problem` says what is wrong with the query, and nothing is listed then."""
 
     q: str
@@ -406,8 +404,7 @@ async def save_view(request: Request, dlq: OwnQueue, actor: ViewSaver, form: For
     return console_of(request).go(request, f"letters?{urlencode({'q': text})}", Said(said))
 
 
-@dataclass(frozen=True, slots=True)
-class NamespacesView:
+class NamespacesView(Value, frozen=True):
     """The namespaces; `home` is the one that the server is for."""
 
     namespaces: Sequence[NamespaceCount]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
@@ -29,7 +30,7 @@ _AT_ONCE, _MOST_AT_ONCE = 50, 250  # letters that are read before it is known ho
 # What the numbers are counted by.
 GROUPS = ("status", "resolution_status", "error_category", "retry_policy", "unfit")
 BY_REASON = ("reason", "resolution_status")
-SUMS = (*(f"tally_{tally.name}" for tally in fields(Tallies)), "generation")
+SUMS = (*(f"tally_{tally}" for tally in Tallies.__struct_fields__), "generation")
 _OPEN = Query((Is("resolution_status", (ResolutionStatus.PENDING,)),))
 _TRIES = 5
 
@@ -242,7 +243,7 @@ def lifetime(live: Cell, deleted: Mapping[str, int]) -> dict[str, int]:
     `enqueued_total` = open letters + retry_success + requeued + permanently_failed + manually_resolved + cancelled +
     archived + cleared + moved, always: a letter that is taken out of the archive again counts as enqueued again.
     """
-    names = [tally.name for tally in fields(Tallies)]
+    names = Tallies.__struct_fields__
     numbers = {name: live.sums.get(f"tally_{name}", 0) + deleted.get(f"tally_{name}", 0) for name in names}
     letters = live.sums.get("generation", 0) + deleted.get("letters", 0)
     return {"enqueued_total": letters + numbers["reopened"], **numbers}

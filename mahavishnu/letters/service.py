@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.dependencies import blocked_by, refuse_circle
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -34,6 +35,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RecordedVerdict
 from mahavishnu.model.permissions import without_payload_of
 from mahavishnu.model.query import Between, Is, Query, acting_namespace, filter_query, query_to_json, require_query
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Cursor, Page, update_with_retry
 from mahavishnu.stores.retained import Revision, forget_revisions, keep_revisions
 
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from mahavishnu.letters.commonalities import LetterContrasts
 
 
-@dataclass(frozen=True, slots=True)
-class EditPreview:
+class EditPreview(Value, frozen=True):
     """Editable fields before and after an edit, and their differences; or, without `after`, why it is `refused`."""
 
     before: dict[str, Any]

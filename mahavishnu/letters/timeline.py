@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from mahavishnu.model.events import AuditEntry, AuditOutcome
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, ResolutionStatus
+from mahavishnu.model.record import Value
 
 _SHAPES = {
     "edit": "edit",
@@ -23,8 +23,7 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value, frozen=True):
     """One thing that happened. `what` is said first, `more` after it, `aside` below."""
 
     at: datetime

@@ -6,12 +6,13 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from mahavishnu.engine.audit import log_at_home
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -54,8 +55,8 @@ _LARGEST = 2**31 - 1
 _MOST_REVISIONS = 100_000  # each is a record of its own, which goes when the letter is deleted
 _ENTRY_ID = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _COUNTS = ("retry_count", "max_retries", "total_attempts", "recoveries", "dlq_retry_count", "generation", "occurrences")
-_counts_of = attrgetter(*_COUNTS, *(f"tallies.{each.name}" for each in fields(Tallies)))
-_DATES = [each.name for each in fields(DeadLetter) if each.name.endswith("_at") and each.name != "due_at"]
+_counts_of = attrgetter(*_COUNTS, *(f"tallies.{tally}" for tally in Tallies.__struct_fields__))
+_DATES = [name for name in DeadLetter.__struct_fields__ if name.endswith("_at") and name != "due_at"]
 _dates_of = attrgetter(*_DATES)
 _BECAME = {CaptureKind.CREATED: "new", CaptureKind.MERGED: "joined", CaptureKind.REOPENED: "succeeded"}
 _AT_ONCE = 4000  # letters of one write: a store commits, and an index is touched, once for all of them

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
 
 from mahavishnu.classify.verdict import policy
 from mahavishnu.engine.context import QueueContext
@@ -25,6 +26,7 @@ from mahavishnu.model.json_value import (
 )
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import get_one
 from mahavishnu.values.encryption import EncryptedText, Encryption
 from mahavishnu.values.payload import is_secret
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
     from mahavishnu.values.kinds import ValueKind
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(Value, frozen=True):
     """A move of a letter: `change(letter, now, by, notes)` returns the moved letter, or raises IllegalMove.
 
     `name` is its name in the audit, `event` the event for listeners. Pages of many letters show its `title` and its
@@ -118,8 +119,7 @@ _INSIDE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Value, frozen=True):
     """Values in the model's own names, a merge patch of the task, and whether to redrive the letter.
 
     `given_types` are those of values in the task, or in the patch, that were given as such and not as JSON. Only with

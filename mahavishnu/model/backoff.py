@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 
+from msgspec import field
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import ENDS, InvalidInput
-from mahavishnu.model.letter_parts import RetryPolicy, fast_constructor
+from mahavishnu.model.letter_parts import RetryPolicy
+from mahavishnu.model.record import Value
 
 MAX_DELAY = timedelta(days=7)
 CUSTOM = "custom:"
 _MAX_COUNT = 10**6  # more retries than this count as this many, so that no arithmetic overflows
 
 
-@dataclass(frozen=True, slots=True)
-class FailedRetry:
+class FailedRetry(Value, frozen=True):
     """The argument of a custom backoff function: how many retries failed so far, and the last error."""
 
     retry_count: int
@@ -25,8 +27,7 @@ class FailedRetry:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Value, frozen=True):
     """A wait. `warning` is set where the policy could not be followed."""
 
     duration: timedelta | None  # None: no automatic retry
@@ -34,7 +35,6 @@ class Delay:
 
 
 Backoff = Callable[[FailedRetry], timedelta | float]  # a timedelta, or seconds
-new_failed_retry, _new_delay = fast_constructor(FailedRetry), fast_constructor(Delay)
 
 
 def linear(failed: FailedRetry) -> timedelta:
@@ -90,8 +90,7 @@ BUILT_IN: Mapping[str, Callable[[FailedRetry], timedelta]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffRegistry:
+class BackoffRegistry(Value, frozen=True):
     """The delay of every retry policy, also of `custom:<name>` ones. Immutable: `with_custom` returns a larger one.
 
     With `random` (numbers from 0 to 1) every delay is jittered, so that letters do not come back all at once.
@@ -134,7 +133,7 @@ class BackoffRegistry:
         if policy == RetryPolicy.NEVER:
             return Delay(None)
         if built_in := BUILT_IN.get(policy):
-            return _new_delay(duration=built_in(failed))
+            return Delay(duration=built_in(failed))
         if problem := self.problem_with(policy):
             return Delay(exponential(failed), problem)
         try:

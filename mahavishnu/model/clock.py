@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
+from msgspec.structs import force_setattr
+
 from mahavishnu.model.errors import InvalidInput
 
 LAST_INSTANT = datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
@@ -82,6 +84,12 @@ def instant(value: datetime) -> datetime:
     except OverflowError:
         raise InvalidInput(f"{value.isoformat()} is no instant in UTC: years go from 1 to 9999") from None
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
+
+
+def cut_at(value: Any) -> None:
+    """Make `at` of a new frozen struct an `instant`; its `__post_init__`."""
+    if (at := instant(value.at)) is not value.at:
+        force_setattr(value, "at", at)
 
 
 def read_instant(given: object, name: str) -> datetime | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec import field
+
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json, difference, nesting_depth
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.record import Value, Version, Versioned
 
 
 class EventName(StrEnum):
@@ -45,8 +46,7 @@ class EventName(StrEnum):
     WORKER_WAKE = "WorkerWake"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Value, frozen=True):
     """Something that happened to one letter, or to what `detail` names. It never contains payload.
 
     For a bulk run, `detail` has `run_id`, `state` and the counts.
@@ -83,8 +83,7 @@ class AuditOutcome(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Versioned, frozen=True):
     """One act, written before it and completed after it.
 
     `subject` is `letter:<key>`, `group:<fingerprint>`, `run:<id>` or `queue`. `reason` is given by the actor,
@@ -105,7 +104,7 @@ class AuditEntry:
     changes: Json = EMPTY
     ended_at: datetime | None = None
     namespace: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -236,8 +235,7 @@ def event_key(namespace: str, number: int) -> str:
     return f"{namespace}/{number:015}"
 
 
-@dataclass(frozen=True, slots=True)
-class DomainEvent:
+class DomainEvent(Versioned, frozen=True):
     """Something that happened, with its `number` in the namespace once stored. Repeats have the same `event_id`."""
 
     event_id: str
@@ -250,7 +248,7 @@ class DomainEvent:
     task_id: str | None = None
     step: str | None = None
     number: int = 0
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

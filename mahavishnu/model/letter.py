@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from msgspec import StructMeta
+from msgspec.structs import asdict, replace
 
 from mahavishnu.model.clock import instant, instant_text
 from mahavishnu.model.errors import InvalidInput
@@ -30,10 +32,9 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Version,
-    draft_copier,
 )
 from mahavishnu.model.query import has_items
+from mahavishnu.model.record import Version, Versioned
 
 DEFAULT_ADAPTER = "llamaindex"  # of `execute_workflow` without a name, and of nothing else
 _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it again
@@ -41,15 +42,7 @@ _key_of = lru_cache(4096)(document_key)  # each step of a letter asks for it aga
 _OPEN, _NO_VERDICT, _NO_TALLIES = Resolution(), RecordedVerdict(), Tallies()
 
 
-class _CachedText:
-    """A slot for a text that depends on nothing but the lasting fields: `evolve` hands it on; no part of the value."""
-
-    __slots__ = ("cached_text",)
-    cached_text: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter(_CachedText):
+class DeadLetter(Versioned, frozen=True, gc=False):
     """One captured failure. Only functions of `mahavishnu.model.lifecycle` make the next state of a letter.
 
     `due_at` is always when anyone may next pick it up: the next retry while pending, the end of the lease while
@@ -72,6 +65,7 @@ class DeadLetter(_CachedText):
     task_id: str
     entry_id: str
     error: str
+    last_error: str
     failed_at: datetime
     created_at: datetime
     updated_at: datetime
@@ -90,7 +84,6 @@ class DeadLetter(_CachedText):
     due_at: datetime | None = None
     lease: Lease | None = None
     recoveries: int = 0
-    last_error: str
     last_retry_at: datetime | None = None
     failures: tuple[Failure, ...] = ()
     error_category: str | None = None
@@ -128,7 +121,7 @@ class DeadLetter(_CachedText):
     archived_at: datetime | None = None
     expires_at: datetime | None = None
     bound_for: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -212,15 +205,13 @@ class DeadLetter(_CachedText):
         return as_dict(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormerLetter(DeadLetter):
+class FormerLetter(DeadLetter, frozen=True, gc=False):
     """A letter that another generation has replaced; history keeps it under its entry id."""
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
         """`letter` as it is kept in the history, without a version."""
-        values = {each.name: getattr(letter, each.name) for each in fields(DeadLetter)}
-        return cls(**{**values, "version": None})
+        return cls(**{**asdict(letter), "version": None})
 
     @property
     def key(self) -> str:
@@ -259,31 +250,8 @@ def _workflow_source(adapter: str) -> Source:
 
 
 L = TypeVar("L", bound=DeadLetter)
-_NAMES = frozenset(each.name for each in fields(DeadLetter))
-# The fields that runs and stores change. The others rarely change while the letter lives.
-VOLATILE_FIELDS = frozenset(
-    {
-        *("status", "resolution", "retry_count", "total_attempts", "due_at", "lease", "recoveries", "last_retry_at"),
-        *("updated_at", "requeue", "runs", "run_outcomes", "settled", "unfit", "tallies"),
-        *("exhausted_at", "completed_at", "archived_at", "version"),
-    }
-)
-letter_draft = draft_copier(DeadLetter)
-
-
-def evolve(letter: L, **changes: Any) -> L:
-    """Return `letter` with other values, ten times as fast as `replace`. Raises KeyError for no fields of it."""
-    new = letter_draft(letter)
-    try:
-        for name, value in changes.items():
-            setattr(new, name, value)
-    except AttributeError:
-        raise KeyError(*(changes.keys() - _NAMES)) from None
-    if (cached := getattr(letter, "cached_text", None)) is not None and changes.keys() <= VOLATILE_FIELDS:
-        new.cached_text = cached
-    new.__class__ = type(letter)
-    return cast("L", new)
-
+evolve = replace
+"""Return a letter with other values. Raises TypeError for no fields of it."""
 
 _PLAIN = (
     "task_id", "entry_id", "namespace", "queue", "error", "last_error", "error_category", "retry_count", "max_retries",
@@ -322,7 +290,59 @@ def without_payload(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-class FailedTask(DeadLetter):
+def _letter_fields(
+    task_id: str,
+    task: Any,
+    repos: Sequence[str],
+    error: str,
+    failed_at: datetime,
+    retry_count: int = 0,
+    max_retries: int = 3,
+    retry_policy: RetryPolicy | str = RetryPolicy.EXPONENTIAL,
+    next_retry_at: datetime | None = None,
+    status: DeadLetterStatus | str = DeadLetterStatus.PENDING,
+    metadata: Mapping[str, Any] | None = None,
+    error_category: str | None = None,
+    last_error: str | None = None,
+    total_attempts: int | None = None,
+    updated_at: datetime | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the fields of a letter for its documented names. `more` are other ones. Raises InvalidInput."""
+    failed, payload = instant(failed_at), Json.of(task)
+    return {
+        "adapter": adapter_named_by(more.get("source", WORKFLOW_SOURCE), payload),
+        "task_id": task_id,
+        "payload": payload,
+        "repos": tuple(repos),
+        "error": error,
+        "failed_at": failed,
+        "retry_count": retry_count,
+        "max_retries": max_retries,
+        "retry_policy": retry_policy,
+        "due_at": next_retry_at and instant(next_retry_at),
+        "status": DeadLetterStatus(status),
+        "labels": Json.of(dict(metadata or {}), "metadata"),
+        "error_category": error_category,
+        "last_error": error if last_error is None else last_error,
+        "total_attempts": retry_count if total_attempts is None else total_attempts,
+        "updated_at": instant(updated_at or failed),
+        "entry_id": new_entry_id(failed),
+        "created_at": failed,
+        **more,
+    }
+
+
+class _Documented(StructMeta):
+    """Makes letters from the documented names."""
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        if "payload" in named or len(given) == len(cls.__struct_fields__):  # a copy, with the names of a letter
+            return super().__call__(*given, **named)
+        return super().__call__(**_letter_fields(*given, **named))
+
+
+class FailedTask(DeadLetter, frozen=True, gc=False, metaclass=_Documented):
     """A letter constructed by users, with the documented names and defaults.
 
     >>> task = FailedTask("wf_1", {"type": "sweep"}, ["api"], "boom", datetime(2030, 1, 1, tzinfo=UTC))
@@ -330,48 +350,18 @@ class FailedTask(DeadLetter):
     (<DeadLetterStatus.PENDING: 'pending'>, 0, '2030-01-01T00:00:00.000Z')
     """
 
-    __slots__ = ()
+    if TYPE_CHECKING:  # a struct has no `__init__` of its own
 
-    def __init__(
-        self,
-        task_id: str,
-        task: Any,
-        repos: Sequence[str],
-        error: str,
-        failed_at: datetime,
-        retry_count: int = 0,
-        max_retries: int = 3,
-        retry_policy: RetryPolicy | str = RetryPolicy.EXPONENTIAL,
-        next_retry_at: datetime | None = None,
-        status: DeadLetterStatus | str = DeadLetterStatus.PENDING,
-        metadata: Mapping[str, Any] | None = None,
-        error_category: str | None = None,
-        last_error: str | None = None,
-        total_attempts: int | None = None,
-        updated_at: datetime | None = None,
-        **more: Any,
-    ) -> None:
-        """Make a letter. `more` are other fields of a letter. Raises InvalidInput for values that cannot be stored."""
-        failed, payload = instant(failed_at), Json.of(task)
-        more.setdefault("adapter", adapter_named_by(more.get("source", WORKFLOW_SOURCE), payload))
-        super().__init__(
-            task_id=task_id,
-            payload=payload,
-            repos=tuple(repos),
-            error=error,
-            failed_at=failed,
-            retry_count=retry_count,
-            max_retries=max_retries,
-            retry_policy=retry_policy,
-            due_at=next_retry_at and instant(next_retry_at),
-            status=DeadLetterStatus(status),
-            labels=Json.of(dict(metadata or {}), "metadata"),
-            error_category=error_category,
-            last_error=error if last_error is None else last_error,
-            total_attempts=retry_count if total_attempts is None else total_attempts,
-            updated_at=instant(updated_at or failed),
-            **{"entry_id": new_entry_id(failed), "created_at": failed, **more},
-        )
+        def __init__(
+            self,
+            task_id: str,
+            task: Any,
+            repos: Sequence[str],
+            error: str,
+            failed_at: datetime,
+            *more: Any,
+            **others: Any,
+        ) -> None: ...
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FailedTask:

@@ -1,23 +1,22 @@
-"""The small values that records are made of, above all those of a letter, and fast constructors of frozen records."""
+"""The small values that records are made of, above all those of a letter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from enum import Enum, StrEnum
-from operator import add, attrgetter, neg
-from typing import Any, Final, TypeVar, cast
+from operator import add, neg
+from typing import Final
 
-from mahavishnu.model.clock import instant
+from msgspec.structs import astuple, replace
+
+from mahavishnu.model.clock import cut_at
+from mahavishnu.model.record import Value
 
 KEPT_FAILURES = 5
 LOST = "lost"  # begins the kind of a value that could not be kept: a description stands in its place
 MASK = "***"  # stands where a value is that nobody may see
 LEASE_RAN_OUT = "LeaseRanOut"  # the type of a failure that nobody met: the run was not heard of again
 NO_ADAPTER = "(none)"  # in queries and in numbers: letters that name no adapter
-Version = tuple[int, ...]  # a store's mark of one state of one record; only the store that gave it reads it
-T = TypeVar("T")
 
 
 class Unchanged(Enum):
@@ -109,8 +108,7 @@ class SourceKind(StrEnum):
     MANUAL = "manual"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Value, frozen=True, gc=False):
     """One run that failed."""
 
     at: datetime
@@ -122,13 +120,10 @@ class Failure:
     duration_seconds: float | None = None
     retry_in_seconds: float | None = None  # the wait before the next run that somebody asked for, such as a server
 
-    def __post_init__(self) -> None:
-        if (at := instant(self.at)) is not self.at:
-            object.__setattr__(self, "at", at)
+    __post_init__ = cut_at  # type: ignore[misc]  # a function is a method, too
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Value, frozen=True, gc=False):
     """The right to run a letter until its `due_at`, and the state to return to if the run does not count.
 
     `failed_again`: the task failed elsewhere since the lease was given, so that a success of the run is not the end.
@@ -144,8 +139,7 @@ class Lease:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Value, frozen=True, gc=False):
     """End of the case: status, time, person and reason."""
 
     status: ResolutionStatus = ResolutionStatus.PENDING
@@ -154,8 +148,7 @@ class Resolution:
     notes: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Requeue:
+class Requeue(Value, frozen=True, gc=False):
     """The last requeue of the letter and its outcome. `automatic` counts the requeues by the rule."""
 
     at: datetime
@@ -166,8 +159,7 @@ class Requeue:
     automatic: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Value, frozen=True, gc=False):
     """Origin of the work."""
 
     kind: SourceKind = SourceKind.WORKFLOW
@@ -181,16 +173,14 @@ WORKFLOW_SOURCE = Source()
 """A workflow of which nothing else is known: of nearly all letters, which share it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedVerdict:
+class RecordedVerdict(Value, frozen=True, gc=False):
     """Reason of the letter's category, and the plugin that gave it."""
 
     reason: str | None = None
     author: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LatestVerdict:
+class LatestVerdict(Value, frozen=True, gc=False):
     """Verdict on a letter's latest failure: the reason of its category, its tags, its group, the retry policy.
 
     The letter keeps a fingerprint or policy of None. `by_verdict` False: a caller chose the policy.
@@ -203,8 +193,7 @@ class LatestVerdict:
     by_verdict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Tallies:
+class Tallies(Value, frozen=True, gc=False):
     """Numbers that a letter and the generations before it add to the lifetime statistics.
 
     They change in the same write as the move that they count, so that sums over the letters cannot drift, even if a
@@ -236,26 +225,18 @@ class Tallies:
 
     def plus(self, *names: str) -> Tallies:
         """These tallies, each named one increased by one."""
-        more = _tallies_draft(self)
-        for name in names:
-            setattr(more, name, getattr(more, name) + 1)
-        more.__class__ = Tallies
-        return cast("Tallies", more)
+        return replace(self, **{name: getattr(self, name) + 1 for name in names})
 
     def combine(self, other: Tallies) -> Tallies:
         """The sums of both."""
-        return Tallies(*map(add, _all_of(self), _all_of(other)))
+        return Tallies(*map(add, astuple(self), astuple(other)))
 
     def negate(self) -> Tallies:
         """Return the numbers that take these off when both are combined."""
-        return Tallies(*map(neg, _all_of(self)))
+        return Tallies(*map(neg, astuple(self)))
 
 
-_all_of = attrgetter(*(tally.name for tally in fields(Tallies)))
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Value, frozen=True, gc=False):
     """Numbers that a letter had counted of itself when its case had ended: they are in a sum now, and it has none left.
 
     A letter that is opened again counts on from there. `mark` says which sum took the numbers, and of which state of
@@ -267,39 +248,3 @@ class Counted:
     letters: int
     reopened: int = 0
     group: str = ""
-
-
-# A frozen dataclass fills each field by a call of `object.__setattr__`. A draft is an instance of a class with the same
-# slots that is not frozen: plain assignments fill it, and then its `__class__` is set to the frozen class.
-
-
-def draft_copier(kind: type[Any]) -> Callable[[Any], Any]:
-    """Return a function that copies a `kind` into a draft, to be changed and given the `__class__` `kind`."""
-    lines = [f"draft.{each.name} = record.{each.name}" for each in fields(kind)]
-    lines = ["draft = Draft()", *lines, "return draft"]
-    copied: Callable[[Any], Any] = compile_function("record", lines, {"Draft": _draft_of(kind)})
-    return copied
-
-
-def fast_constructor(kind: type[T]) -> type[T]:
-    """Return a constructor from keywords, four times as fast, without `__post_init__` and default factories."""
-    known = fields(cast("Any", kind))
-    given = [each.name if each.default is MISSING else f"{each.name}=_{each.name}" for each in known]
-    defaults = {f"_{each.name}": each.default for each in known}
-    lines = [f"draft.{each.name} = {each.name}" for each in known]
-    lines = ["draft = Draft()", *lines, "draft.__class__ = Kind", "return draft"]
-    made = compile_function(f"*, {', '.join(given)}", lines, {"Draft": _draft_of(kind), "Kind": kind, **defaults})
-    return cast("type[T]", made)
-
-
-def _draft_of(kind: type[Any]) -> type[Any]:
-    return type(f"{kind.__name__}Draft", kind.__bases__, {"__slots__": [each.name for each in fields(kind)]})
-
-
-def compile_function(parameters: str, lines: list[str], scope: dict[str, Any]) -> Any:
-    """Compile a function from lines for each field. A loop over the fields would take up to six times as long."""
-    exec("\n    ".join([f"def written({parameters}):", *lines]), scope)
-    return scope["written"]
-
-
-_tallies_draft = draft_copier(Tallies)

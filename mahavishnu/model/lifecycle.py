@@ -13,11 +13,12 @@ the moves that end or prolong a run demand the token of the lease too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
@@ -633,7 +634,7 @@ def violations(letter: DeadLetter) -> list[str]:
     return [invariant for invariant, holds in invariants.items() if not holds]
 
 
-_moments = attrgetter(*(each.name for each in fields(DeadLetter) if each.name.endswith("_at")))
+_moments = attrgetter(*(name for name in DeadLetter.__struct_fields__ if name.endswith("_at")))
 _ENDINGS = {
     ResolutionStatus.REQUEUED: "its rerun succeeded",
     ResolutionStatus.MANUALLY_RESOLVED: "resolved otherwise",
@@ -685,7 +686,7 @@ def change_letter(letter: DeadLetter, now: datetime, **changes: Any) -> DeadLett
 def _due(letter: DeadLetter, now: datetime, retry_in: timedelta | None, backoffs: BackoffRegistry) -> datetime:
     if retry_in is not None:
         return instant(now + min(max(retry_in, timedelta(0)), backoff.MAX_DELAY))
-    failed = backoff.new_failed_retry(
+    failed = backoff.FailedRetry(
         retry_count=letter.retry_count, category=letter.error_category, error=letter.last_error
     )
     return instant(now + (backoffs.delay_for(letter.retry_policy, failed).duration or timedelta(0)))

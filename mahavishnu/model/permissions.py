@@ -7,15 +7,17 @@ them; a forbidden act inside of it is refused, and that is written down.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import force_setattr, replace
 
 from mahavishnu.model.errors import PermissionDenied
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, At, Condition, Is, Missing, Not, Query, named_namespaces
+from mahavishnu.model.record import Value
 
 
 class Permission(StrEnum):
@@ -79,8 +81,7 @@ TAKES_WORK = frozenset({"claim", "queue.lease"})  # who runs work gets its paylo
 HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Value, frozen=True):
     """Records that a principal sees: those of these namespaces, queues and adapters; None: of all of them.
 
     >>> billing = Scope(adapters=frozenset({"billing"}))
@@ -140,8 +141,7 @@ class Scope:
         return replace(query, where=(*query.where, *more)) if more else query
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Value, frozen=True):
     """Person or program that acts: a name, permissions and a scope. `role` is what the audit calls it.
 
     Without the permission to view it sees nothing, so there is nothing that it could act on.
@@ -154,10 +154,10 @@ class Principal:
 
     def __post_init__(self) -> None:
         if Permission.VIEW not in self.permissions:
-            object.__setattr__(self, "scope", Scope(namespaces=frozenset()))
+            force_setattr(self, "scope", Scope(namespaces=frozenset()))
 
     @classmethod
-    def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:
+    def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:  # noqa: B008 - it is frozen
         """Return a principal with all permissions of `viewer`, `operator` or `admin`.
 
         >>> Principal.of_role("ann", "operator").why_not("clear")

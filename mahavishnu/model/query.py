@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from dataclasses import field as field_with
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import NO_ADAPTER, RESOLUTIONS, DeadLetterStatus, DlqReason, ErrorCategory
+from mahavishnu.model.record import Value
 
 Scalar: TypeAlias = "str | int | float | bool | datetime"
 LONGEST_TEXT = 4000  # characters of a query that is written as text
@@ -35,8 +37,7 @@ _ASCII = bytes(map(ord, (chr(code).lower() if _WORD.match(chr(code)) else " " fo
 _BOUNDS = ("at_least", "below", "at_most")
 
 
-@dataclass(frozen=True, slots=True)
-class Is:
+class Is(Value, frozen=True):
     """The field, or one of its values, is one of these; `rare` tells a store that few records have them."""
 
     field: str
@@ -44,15 +45,13 @@ class Is:
     rare: bool = field_with(default=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Value, frozen=True):
     """The field is empty."""
 
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(Value, frozen=True):
     """The field's value lies from `at_least` up to, not including, `below` (or up to and including `at_most`)."""
 
     field: str
@@ -70,8 +69,7 @@ class Between:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Value, frozen=True):
     """The JSON object in the field has this text, number or boolean at the dotted path, or in a list there."""
 
     field: str
@@ -79,22 +77,19 @@ class At:
     value: str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
-class HasKey:
+class HasKey(Value, frozen=True):
     """The record has one of these keys, under which a store keeps it; for stores only, it has no form as JSON."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Value, frozen=True):
     """The condition does not hold."""
 
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Value, frozen=True):
     """At least one of the conditions holds."""
 
     conditions: tuple[Condition, ...]
@@ -103,16 +98,14 @@ class AnyOf:
 Condition: TypeAlias = "Is | Missing | Between | At | HasKey | Not | AnyOf"
 
 
-@dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(Value, frozen=True):
     """One sort key. Records without a value come last either way; the record's key breaks ties."""
 
     field: str
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Value, frozen=True):
     """All conditions hold, in this order, at most `limit` in one page (not in all)."""
 
     where: tuple[Condition, ...] = ()

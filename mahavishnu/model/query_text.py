@@ -10,7 +10,6 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -42,6 +41,7 @@ from mahavishnu.model.query import (
     require_query,
     words,
 )
+from mahavishnu.model.record import Value
 
 # --- names
 
@@ -50,8 +50,7 @@ OPEN, CLOSED = "open", "closed"
 CUSTOM_POLICY = "custom:"  # how the names of users' own retry policies begin
 
 
-@dataclass(frozen=True, slots=True)
-class QueryName:
+class QueryName(Value, frozen=True):
     """A name that stands before an operator: its field of letters, and the values it is compared with.
 
     `shape` is `word` (any text), `set` (one of `values`), `number`, `moment`, `age` (how long ago), `words` (a text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import add_time
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve, source_naming
 from mahavishnu.model.letter_parts import KEPT_FAILURES, DeadLetterStatus, RequeueOutcome
+from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import is_folded
 from mahavishnu.model.work import with_more_work
 
@@ -18,8 +18,7 @@ _EDITED = (  # what a person may have changed
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(Value, frozen=True):
     """Records to write, in this order: `former` to history, then `live` over the letter in the shared store."""
 
     live: DeadLetter | None = None

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter_parts import ResolutionStatus
+from mahavishnu.model.record import Value
 
 LONGEST_MINUTES = 10 * 366 * 1440
 
 
-@dataclass(frozen=True, slots=True)
-class RuleInfo:
+class RuleInfo(Value, frozen=True):
     """The declaration of a field: see `rule`."""
 
     default: Any

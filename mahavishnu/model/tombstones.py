@@ -18,9 +18,10 @@ another sum takes numbers of it. It counts on from zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
+
+from msgspec.structs import replace
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.clock import instant, instant_text
@@ -28,6 +29,7 @@ from mahavishnu.model.errors import IllegalMove
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Counted, DeadLetterStatus, Resolution, ResolutionStatus, Tallies
 from mahavishnu.model.lifecycle import Move
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import BY_RETENTION
 
 
@@ -41,8 +43,7 @@ class FoldState(Enum):
     ABSENT = "absent"  #: of one that comes back: it is not there yet
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSum:
+class GroupSum(Value, frozen=True):
     """Number of letters of a group in a sum, with their first failure in it, their last creation, and last failure.
 
     An earlier version did not know the last failure: it is `seen` when a letter was created last.
@@ -62,8 +63,7 @@ class GroupSum:
         return GroupSum(self.letters + other.letters, first, last, max(self.last_seen, other.last_seen))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTombstone:
+class ListedTombstone(Value, frozen=True):
     """A tombstone that is to be folded, or a letter that is to come back, or a `closed` one, with its numbers.
 
     A closed one has the `group` that it is still to be counted in, if any, when it was created, when it came into the

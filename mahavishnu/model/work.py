@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import add_time
 from mahavishnu.model.ids import derived_task_id, document_key, entry_instant, is_dated_by
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import DeadLetterStatus, SourceKind
+from mahavishnu.model.record import Value
 
 _OWN_PLACES = 3  # of those of `places_of`; a letter only joins another one under the last
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(Value, frozen=True):
     """A run of the application that succeeded: its payload, as a letter would keep it, and when it began.
 
     The clock by which it began has this `mark`; any other one may differ from it by `skew`.

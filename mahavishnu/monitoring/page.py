@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +22,7 @@ from mahavishnu.groups.page import needs_of, read_groups
 from mahavishnu.groups.rules import Attention, GroupPage, GroupPriority, GroupView
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import NoSuchQueue
+from mahavishnu.model.record import Value
 from mahavishnu.monitoring.statistics import Trend, Trends
 from mahavishnu.queues.rules import QueueKind
 from mahavishnu.queues.service import NamedQueues
@@ -37,8 +38,7 @@ MOST_NEEDS, MOST_STALE, MOST_RUNS, MOST_QUEUES = 8, 5, 3, 5
 MOST_COUNTED = 20  # queues whose items are counted
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLine:
+class QueueLine(Value, frozen=True):
     """A named queue: its open and dead items, and its oldest wait; items of a queue `for_dead` died elsewhere."""
 
     name: str
@@ -48,16 +48,14 @@ class QueueLine:
     oldest: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLines:
+class QueueLines(Value, frozen=True):
     """The most notable of `total` queues, those with dead items first."""
 
     lines: Sequence[QueueLine]
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewView:
+class OverviewView(Value, frozen=True):
     """The known facts of the overview; None for what is not known now."""
 
     groups: GroupPage | None
@@ -171,8 +169,7 @@ async def _with_oldest(dlq: LetterQueue, line: QueueLine) -> QueueLine:
     return replace(line, oldest=first[0].created_at if first else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Guide:
+class Guide(Value, frozen=True):
     """The progress of a first fix. `group` is None when no letter of the cause is open any more."""
 
     fix: FirstFix

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mahavishnu.http.auth import is_loopback
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import log_event
+from mahavishnu.model.record import Value
 from mahavishnu.monitoring.service import Telemetry
 from mahavishnu.workers.processing import Processing
 
@@ -26,8 +27,7 @@ _LONGEST_HEAD = 8192
 _MOST_AT_ONCE = 32  # connections
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value, frozen=True):
     """The answer of a path."""
 
     body: bytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.archive.partitions import Partitions
@@ -23,6 +22,7 @@ from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter_parts import ErrorCategory, ResolutionStatus
 from mahavishnu.model.query import Between, Is, Missing, Not, Query
+from mahavishnu.model.record import Value
 from mahavishnu.monitoring.statistics import LocalStoreList, local_stores
 from mahavishnu.stores.base import Collection, Health, Tally, find_pages, get_one, home_of, is_home_away
 from mahavishnu.stores.fallback import FallbackStore
@@ -234,8 +234,7 @@ def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
 # --- finds stored records that cannot be read: each stays where it is, and hides no other
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableRecord:
+class UnreadableRecord(Value, frozen=True):
     """A record that cannot be read: its kind and key, and why."""
 
     kind: str

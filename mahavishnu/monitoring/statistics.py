@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.letters.reads import GROUPS, count_letters, statistics
@@ -15,6 +16,7 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.query import Condition, Is, Not, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, finds_are_current, home_of, is_home_away
 from mahavishnu.stores.fallback.store import KeptLocally
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
@@ -96,8 +98,7 @@ async def store_health(context: QueueContext) -> Health:
 # --- local stores of all processes, as they have registered them: see ADR 0072
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStoreReport:
+class LocalStoreReport(Value, frozen=True):
     """A registered local store. Of a `stale` one the process has died, or does not reach the store.
 
     Its `state` is `live`; `left` if it is stale and keeps records; `unseen` if it is stale and kept none when it was
@@ -242,8 +243,7 @@ NOT_KNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HourCounts:
+class HourCounts(Value, frozen=True):
     """The numbers of one hour, which begins at `start`; the last one goes on."""
 
     start: datetime
@@ -253,8 +253,7 @@ class HourCounts:
     exhausted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(Value, frozen=True):
     """Numbers by hour, the oldest first; `not_known` says what they omit, `degraded` why some may be missing now."""
 
     hours: tuple[HourCounts, ...]

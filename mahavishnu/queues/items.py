@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
+
+from msgspec import field
+from msgspec.structs import asdict
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
@@ -24,10 +26,9 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     Source,
     SourceKind,
-    Version,
-    fast_constructor,
 )
 from mahavishnu.model.query import items_namespace
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.tombstones import delete
 from mahavishnu.queues.rules import OnDead, QueueDefinition
 
@@ -46,8 +47,7 @@ class ItemStatus(StrEnum):
     CLOSED = "closed"  #: it was moved, cancelled, deleted, or resolved by a person
 
 
-@dataclass(frozen=True, slots=True)
-class QueueItem:
+class QueueItem(Versioned, frozen=True):
     """An item as people and workers see it, under its letter's entry id. The letter is the record.
 
     `source_id` is the id that it had in the queue that it came from, `source_queue` that queue.
@@ -69,14 +69,14 @@ class QueueItem:
     worker_name: str | None = None
     reason: str | None = None
     last_error: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @classmethod
     def of(cls, letter: DeadLetter, now: datetime, payload: Json | None = None) -> QueueItem:
         """Return the item of this letter, perhaps with another `payload`, such as its own in clear."""
         status = status_of(letter, now)
         dead = status in (ItemStatus.DEAD, ItemStatus.CLOSED)
-        return _fast_item(
+        return QueueItem(
             id=letter.entry_id,
             queue=letter.queue,
             payload=(payload or letter.payload).value,
@@ -112,14 +112,14 @@ class QueueItem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        found = {each.name: _plain(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
+        found = {name: _plain(value) for name, value in asdict(self).items() if name != "version"}
         return found | {"is_leased": self.is_leased, "attempts": self.attempts}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the item that `to_dict` wrote. Raise InvalidInput, also for the unknown status of a newer version."""
         try:
-            known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+            known = {name: document[name] for name in cls.__struct_fields__ if name in document}
             known.pop("version", None)
             for name in ("created_at", "source_created_at", "next_retry_at", "lease_deadline", "expire_deadline"):
                 if known.get(name):
@@ -129,17 +129,13 @@ class QueueItem:
             raise InvalidInput(f"this is no queue item that this version can read: {problem}") from None
 
 
-_fast_item = fast_constructor(QueueItem)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return instant_text(value)
     return str(value) if isinstance(value, StrEnum) else value
 
 
-@dataclass(frozen=True, slots=True)
-class ItemLease:
+class ItemLease(Value, frozen=True):
     """The right to work on `item` until `until`; `token` proves it."""
 
     item: QueueItem
@@ -147,8 +143,7 @@ class ItemLease:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(Value, frozen=True):
     """The numbers of an import; duplicates were left alone."""
 
     created: int
@@ -192,7 +187,7 @@ def new_item(
     came = entry_instant(entry_id) if id is None else None
     created = instant(now if came is None else max(came, now))
     task_id = entry_id if source is None or source.id is None else f"{source.queue or ''}/{source.id}"
-    return _fast_letter(
+    return DeadLetter(
         task_id=task_id,
         entry_id=entry_id,
         namespace=items_namespace(definition.namespace, definition.name),
@@ -211,9 +206,6 @@ def new_item(
         source=source or Source(SourceKind.QUEUE_ITEM),
         expires_at=expires_at or definition.expires_at(now),
     )
-
-
-_fast_letter = fast_constructor(DeadLetter)
 
 
 def withdraw(letter: DeadLetter, *, now: datetime, reason: str) -> DeadLetter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, urlencode
 
@@ -22,6 +21,7 @@ from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
+from mahavishnu.model.record import Value
 from mahavishnu.queues.items import ItemStatus, QueueItem
 from mahavishnu.queues.routes import Admin, Operator
 from mahavishnu.queues.rules import QueueDefinition
@@ -44,8 +44,7 @@ LINKS = (Link("queues", "Queues", "Where", 6, key="q", number=count_queues),)
 Numbers = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueForm:
+class QueueForm(Value, frozen=True):
     """The form of a queue as it was filled in, with the problem if it was refused."""
 
     values: Mapping[str, str]
@@ -55,16 +54,14 @@ class QueueForm:
         return self.values.get(name, "")
 
 
-@dataclass(frozen=True, slots=True)
-class QueuesView:
+class QueuesView(Value, frozen=True):
     """The queues with their numbers; None for what cannot be told now."""
 
     queues: Sequence[tuple[QueueDefinition, Numbers | None]]
     form: QueueForm
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueView(Value, frozen=True):
     """A queue with a page of its items."""
 
     queue: QueueDefinition

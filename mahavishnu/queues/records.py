@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from mahavishnu.queues.rules import QueueDefinition
-from mahavishnu.stores.dataclass_codec import dataclass_kind
+from mahavishnu.stores.record_codec import record_kind
 
-QUEUES = dataclass_kind(QueueDefinition, name="queues", index="dlq_queues", indexes=(("namespace", "name"),))
+QUEUES = record_kind(QueueDefinition, name="queues", index="dlq_queues", indexes=(("namespace", "name"),))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
 from mahavishnu.model.clock import instant_text, parse_duration
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import LONGEST_NAMESPACE, items_namespace
+from mahavishnu.model.record import Value, Version, Versioned, defaults_of
 
 LONGEST_QUEUE_NAME = 100
 MOST_ATTEMPTS = 1_000_000
@@ -49,16 +50,14 @@ class OnDead(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRule:
+class RetryRule(Value, frozen=True):
     """The failures an item may have, and its wait before it can be leased again."""
 
     attempts: int = 0
     cooldown: str = "0s"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDefinition:
+class QueueDefinition(Versioned, frozen=True):
     """The definition of a queue, read for each decision, so that a change counts from then on.
 
     `dead_queue` takes what died. An item dies at its failure number `retry.attempts` (0 is as 1), or when its failures
@@ -80,7 +79,7 @@ class QueueDefinition:
     on_dead: OnDead = OnDead.RETAIN
     sources: tuple[str, ...] = ()
     sources_at: datetime | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -292,7 +291,7 @@ def _retry(value: Any) -> RetryRule | None:
     if value is None:
         return None
     if isinstance(value, RetryRule):
-        value = {each.name: getattr(value, each.name) for each in fields(RetryRule)}
+        value = asdict(value)
     if not isinstance(value, Mapping) or value.keys() - {"attempts", "cooldown"}:
         raise InvalidInput(f"it has attempts and cooldown, and is not {value!r:.80}")
     try:
@@ -330,5 +329,5 @@ _CHECKS: Mapping[str, Any] = {
     "lease_timeout": lambda value, _: _duration(value, timedelta(milliseconds=1), LONGEST_LEASE),
     "on_dead": lambda value, _: _member(OnDead, value),
 }
-_DEFAULTS = {each.name: each.default for each in fields(QueueDefinition) if each.name in OPTIONS}
+_DEFAULTS = {name: default for name, default in defaults_of(QueueDefinition).items() if name in OPTIONS}
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +25,7 @@ from mahavishnu.model.query_text import (
     unquote,
     values_of,
 )
+from mahavishnu.model.record import Value
 
 
 def query_text(query: Query) -> str:
@@ -153,8 +153,7 @@ _TIMES = {"age": ("15m", "1h", "1d", "1w"), "due": ("now", "1h", "1d")}
 _LATELY = ("now-1h", "now-1d", "now-7d")
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Value, frozen=True):
     """The place in a query that is being written: the characters from `start` to `end` are to be completed.
 
     `name` is the name whose value is written there; None: a name, or a word to be searched for. `written` stands before
@@ -167,8 +166,7 @@ class Gap:
     name: QueryName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Value, frozen=True):
     """One text for a gap; `about` explains it, `letters` is how many have it, if that is known."""
 
     text: str
@@ -176,8 +174,7 @@ class Suggestion:
     letters: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestions:
+class Suggestions(Value, frozen=True):
     """Texts for the characters from `start` to `end`, the best first."""
 
     start: int

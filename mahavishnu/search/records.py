@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mahavishnu.search.rules import SavedView
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import TEXT
+from mahavishnu.stores.record_codec import record_kind
 
-VIEWS = dataclass_kind(
+VIEWS = record_kind(
     SavedView, name="views", index="dlq_views", types={"text": TEXT}, indexes=[("namespace", "place", "name")]
 )

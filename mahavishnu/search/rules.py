@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-from mahavishnu.model.letter_parts import Version
+from mahavishnu.model.record import Version, Versioned
 
 LONGEST_VIEW_NAME = 100  # characters
 SORTS = ("newest", "oldest", "updated", "due", "priority")  # of the letters that a view shows
 _FARTHEST = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class SavedView:
+class SavedView(Versioned, frozen=True):
     """A named query text: who saved it last and when, and its order of letters. Listed by `place`, then by name."""
 
     name: str
@@ -28,7 +26,7 @@ class SavedView:
     sort: str = SORTS[0]
     place: int = 0
     namespace: str = DEFAULT_NAMESPACE
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

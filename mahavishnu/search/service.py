@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mahavishnu.http.schemas import Filter
 from mahavishnu.model import query as queries
@@ -25,6 +26,7 @@ from mahavishnu.model.query import (
     named_namespaces,
 )
 from mahavishnu.model.query_text import read_query
+from mahavishnu.model.record import Value
 from mahavishnu.search.completion import Suggestions, complete_name, complete_value, find_gap
 
 if TYPE_CHECKING:
@@ -37,16 +39,14 @@ _NOT_DUE = Missing("due_at")
 COUNTS_LAST = timedelta(seconds=30)  # so long is it remembered which values letters have
 
 
-@dataclass(frozen=True, slots=True)
-class LetterCount:
+class LetterCount(Value, frozen=True):
     """The number of letters; `degraded` says why there may be more."""
 
     number: int
     degraded: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceCount:
+class NamespaceCount(Value, frozen=True):
     """The open letters of a namespace, and those of them that need a person."""
 
     name: str

@@ -8,12 +8,13 @@ import json as codec
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from mahavishnu.cli.options import session_of
 from mahavishnu.cli.output import (

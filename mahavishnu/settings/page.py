@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from mahavishnu.http.auth import OwnQueue, Role, Viewer
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import RequestModel
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.classify.chain import Explanation
@@ -30,8 +30,7 @@ LONGEST = 100_000  # characters of an error that is tried
 router = Router(tag="plugin_page", documented=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginsView:
+class PluginsView(Value, frozen=True):
     """The plugins of this process, and their verdict on an error to try."""
 
     plugins: Sequence[PluginInfo] | None
@@ -85,8 +84,7 @@ class SettingsQuery(RequestModel):
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsView:
+class SettingsView(Value, frozen=True):
     """The settings; None for readers without access, empty where a program made the server without any."""
 
     settings: Sequence[Setting] | None

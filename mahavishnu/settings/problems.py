@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -21,6 +20,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 from mahavishnu.settings.schema import (
     NO_STORE,
     PREFIX,
@@ -123,8 +123,7 @@ def _path_text(keys: Loc) -> str:
 # --- check
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Value, frozen=True):
     """Lines for people, each with the place it is about. `settings` is None if they could not be read at all."""
 
     settings: MahavishnuSettings | None

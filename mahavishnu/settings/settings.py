@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -23,6 +22,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ErrorCategory, RetryPolicy
 from mahavishnu.model.query import require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.queues.rules import check_declared
 from mahavishnu.settings.problems import display_value, refusal
@@ -58,8 +58,7 @@ Name = Annotated[str, Field(min_length=1)]
 _POLICIES = [policy.value for policy in RetryPolicy]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Value, frozen=True):
     """One setting for people to see; secrets in `value` are masked."""
 
     key: str

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 from mahavishnu.settings.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
 
 FILE = Path("settings/mahavishnu.yaml")
@@ -54,8 +55,7 @@ Keys = tuple[str, ...]  # the way to a value: ("circuit", "failure_threshold")
 Values = dict[Keys, SourcedValue]  # no key is the beginning of another one
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(Value, frozen=True):
     """The YAML file that is read: `label` is its name for people, `required` whether it has to be there."""
 
     path: Path

@@ -12,12 +12,14 @@ import binascii
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, cast
+
+from msgspec import field
+from msgspec.structs import force_setattr, replace
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import (
@@ -28,8 +30,8 @@ from mahavishnu.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Between, Query
+from mahavishnu.model.record import Value, Version
 from mahavishnu.stores.kind import Kind, T
 
 __all__ = [
@@ -54,8 +56,7 @@ MOST_BUCKETS = 10_000  # of one histogram
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Value, frozen=True):
     """End of a page. `str(cursor)` travels through URLs; `Cursor.parse` takes it back.
 
     `snapshot` is the state that later pages come from, where a store keeps one; CURRENT asks it not to.
@@ -97,8 +98,7 @@ def _from_json(value: Any) -> Any:
     return Cursor(tuple(_from_json(inner) for inner in after), snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Value, Generic[T], frozen=True):
     """Some records in the order asked for.
 
     `next` is None when there are no more. `corrupt` are stored records of this page that cannot be read.
@@ -112,8 +112,7 @@ class Page(Generic[T]):
     degraded: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Value, frozen=True):
     """Count, sums, and earliest and latest instants of one group of records."""
 
     count: int = 0
@@ -137,8 +136,7 @@ class Cell:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Value, frozen=True):
     """Cells by the values of the fields asked for, in that order; None where a record has none."""
 
     cells: Mapping[tuple[Any, ...], Cell]
@@ -161,8 +159,7 @@ class Tally:
         return groups
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Value, frozen=True):
     """Equal intervals for the instants of a DATE field, one after the other from `start`, which is cut to milliseconds.
 
     A bucket includes its start and excludes its end. With `open_end` the last one includes all later instants.
@@ -181,7 +178,7 @@ class Buckets:
         if self.interval < _MILLISECOND or self.interval % _MILLISECOND:
             raise InvalidQuery(f"the interval of a histogram is in whole milliseconds, not {self.interval!r:.80}")
         try:
-            object.__setattr__(self, "start", instant(self.start))
+            force_setattr(self, "start", instant(self.start))
             _ = self.end
         except (InvalidInput, OverflowError) as problem:
             raise InvalidQuery(f"a histogram cannot have these buckets: {problem}") from None
@@ -209,8 +206,7 @@ class Buckets:
         return Histogram(tuple(counts))
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Value, frozen=True):
     """The count of records in each bucket, the earliest first, also where it is zero."""
 
     counts: tuple[int, ...]
@@ -222,8 +218,7 @@ class Histogram:
         return Histogram(tuple(map(sum, counts)), self.degraded or other.degraded)
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Value, frozen=True):
     """Status of a store: `ok`, `degraded` (works, but not with everything) or `down`, and the reason in words.
 
     `waiting` records are kept locally until the primary store is back, the oldest since `oldest`.
@@ -446,8 +441,7 @@ async def write_with_retry(
     raise StoreUnavailable(f"{what} {key!r} was changed by others {tries} times in a row")
 
 
-@dataclass(frozen=True, slots=True)
-class Update(Generic[T]):
+class Update(Value, Generic[T], frozen=True):
     """A record as it was read, and as it is stored now: the same object where nothing had to be written."""
 
     before: T
@@ -549,8 +543,7 @@ SCHEMA = 1  # raised when other code could misread or spoil a store, together wi
 UNNUMBERED = 0  # a store of a development version before 0.1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Value, frozen=True):
     """The way from one number to the next one.
 
     `file` gets a connection in a transaction, which stores the number, too: it is done once. `index` gets a function

@@ -12,14 +12,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQuery
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Not, Query, Sort
+from mahavishnu.model.record import Value, Version
 
 LONGEST_TERM = 8000  # characters; a longer keyword is kept but not findable (OpenSearch takes 32766 bytes)
 
 
 class Record(Protocol):
-    """Anything that stores keep: a frozen dataclass with a key and a version."""
+    """Anything that stores keep: a frozen value with a key and a version."""
 
     @property
     def key(self) -> str: ...
@@ -57,8 +57,7 @@ _UNSEARCHABLE = (FieldType.TEXT, FieldType.JSON, FieldType.BLOB)
 _GROUPABLE = (FieldType.KEYWORD, FieldType.DATE, FieldType.INTEGER)
 
 
-@dataclass(frozen=True, slots=True)
-class Field(Generic[T]):
+class Field(Value, Generic[T], frozen=True):
     """One searchable field: its name in documents, its type, and how to read it off a record.
 
     A `derived` field is only there to be searched: stores that keep documents add it to them. `path` may name the
@@ -88,8 +87,7 @@ class Field(Generic[T]):
         return value if is_findable(value) else None
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileResult(Generic[T]):
+class ReconcileResult(Value, Generic[T], frozen=True):
     """Outcome for two records that two stores wrote under one key, see `mahavishnu.model.reconcile`.
 
     `live` replaces the primary store's record (None: that one stays), `former` goes into the history (a kind and a
@@ -167,7 +165,7 @@ class Kind(Generic[T]):
                 raise InvalidQuery(f"{self.name} cannot be sorted by {sort.field!r}: it has many values")
         for condition in leaves:
             kind = self.by_name[condition.field].type
-            fits = {At: kind is FieldType.FLAT, Between: kind in (FieldType.DATE, FieldType.INTEGER)}
+            fits: dict[type, bool] = {At: kind is FieldType.FLAT, Between: kind in (FieldType.DATE, FieldType.INTEGER)}
             if not fits.get(type(condition), kind is not FieldType.FLAT or type(condition).__name__ == "Missing"):
                 raise InvalidQuery(
                     f"{type(condition).__name__} does not work on {condition.field!r}, a {kind.value} field"

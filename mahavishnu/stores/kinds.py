@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Tallies, Version
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
-from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
 from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import (
+    PATHS,
     SCHEMA,
     TALLIES,
     TalliesPart,
     decoder,
     derived_text,
     encode,
+    maybe_instant,
+    maybe_text,
     more_words_of,
     task_values_of,
     text_decoder,
-    with_version,
     words_of,
+)
+from mahavishnu.stores.record_codec import (
+    UNREADABLE,
+    converter_to,
+    json_text,
+    read_instant,
+    record_kind,
+    set_version,
+    why_unreadable,
 )
 from mahavishnu.stores.retained import LedgerEntry, Revision
 
@@ -39,26 +48,10 @@ KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldT
 # ----------------------------------------------------------------------------------------- letters, and former letters
 
 _ENDING = "resolution.status._value_"
-# Where a letter has what a field of its document says, if that is not under the same name.
-_PATHS = {
-    "resolution_timestamp": "resolution.at",
-    "resolved_by": "resolution.by",
-    "resolution_notes": "resolution.notes",
-    "source_kind": "source.kind._value_",
-    "source_queue": "source.queue",
-    "source_id": "source.id",
-    "original_state": "source.state",
-    "source_created_at": "source.created_at",
-    "verdict_reason": "verdict.reason",
-    "verdict_author": "verdict.author",
-    "metadata": "labels",
-    "task": "payload",
-    **{name: f"tallies.{tally}" for tally, name in TALLIES},
-}
 
 
 def _fields(type_: FieldType, *names: str, omitted: int | None = None) -> list[Field[Any]]:
-    paths = [(name, _PATHS.get(name, name)) for name in names]
+    paths = [(name, PATHS.get(name, name)) for name in names]
     return [Field(name, type_, attrgetter(path), path=path, omitted=omitted) for name, path in paths]
 
 
@@ -129,7 +122,7 @@ HISTORY: Kind[FormerLetter] = Kind(
     decode=decoder(FormerLetter),
     decode_text=text_decoder(FormerLetter),
     encode_derived=derived_text,
-    versioned=with_version,
+    versioned=set_version,
     fields=_LETTER_FIELDS,
     indexes=(
         ("namespace", "created_at", "fingerprint"),
@@ -153,7 +146,7 @@ LETTERS: Kind[DeadLetter] = Kind(
     decode=decoder(DeadLetter),
     decode_text=text_decoder(DeadLetter),
     encode_derived=derived_text,
-    versioned=with_version,
+    versioned=set_version,
     fields=_LETTER_FIELDS,
     indexes=(
         # Each app asks for its own namespace, and does not pass over what others have.
@@ -236,9 +229,9 @@ def _encode_entry(entry: LedgerEntry) -> str:
                 each.returning,
                 each.closed,
                 each.group,
-                _maybe_text(each.created_at),
-                _maybe_text(each.grouped_at),
-                _maybe_text(each.seen_at),
+                maybe_text(each.created_at),
+                maybe_text(each.grouped_at),
+                maybe_text(each.seen_at),
             )
             for each in entry.folding
         ),
@@ -260,28 +253,28 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
         known = _read_entry(document)
         return LedgerEntry(
             known.entry_id,
-            _moment(known.at),
+            read_instant(known.at),
             known.letters,
             _tallies(document),
             tuple(
                 ListedTombstone(
                     each.key,
                     each.entry_id,
-                    _moment(each.updated_at),
+                    read_instant(each.updated_at),
                     each.generation,
                     _tallies(each.tallies),
                     each.returning,
                     each.closed,
                     each.group,
-                    _maybe_moment(each.created_at),
-                    _maybe_moment(each.grouped_at),
-                    _maybe_moment(each.seen_at),
+                    maybe_instant(each.created_at),
+                    maybe_instant(each.grouped_at),
+                    maybe_instant(each.seen_at),
                 )
                 for each in known.folding or ()
             ),
             known.namespace,
             {
-                name: GroupSum(letters, _moment(first), _moment(last), _maybe_moment(known.seen.get(name)))
+                name: GroupSum(letters, read_instant(first), read_instant(last), maybe_instant(known.seen.get(name)))
                 for name, (letters, first, last) in known.groups.items()
             },
             version,
@@ -290,28 +283,12 @@ def _decode_entry(document: Mapping[str, Any], version: Version) -> LedgerEntry:
         raise CorruptRecord(str(document.get("entry_id")), why_unreadable(problem)) from problem
 
 
-def _moment(text: str) -> datetime:
-    return instant(datetime.fromisoformat(text))
-
-
-def _maybe_moment(text: str | None) -> datetime | None:
-    return None if text is None else _moment(text)
-
-
-def _maybe_text(moment: datetime | None) -> str | None:
-    return None if moment is None else instant_text(moment)
-
-
-def _replace_version(record: Any, version: Version | None) -> Any:
-    return replace(record, version=version)
-
-
 LEDGER: Kind[LedgerEntry] = Kind(
     name="ledger",
     index="dlq_ledger",
     encode=_encode_entry,
     decode=_decode_entry,
-    versioned=_replace_version,
+    versioned=set_version,
     fields=(
         Field("entry_id", KEYWORD, attrgetter("entry_id")),
         Field("at", DATE, attrgetter("at")),
@@ -331,7 +308,7 @@ def _later_revision(theirs: Revision, ours: Revision, now: datetime) -> Reconcil
     return ReconcileResult(replace(ours, version=theirs.version) if later else None)
 
 
-REVISIONS = dataclass_kind(
+REVISIONS = record_kind(
     Revision, name="revisions", index="dlq_revisions", indexes=[("entry_id", "number")], reconcile=_later_revision
 )
 
@@ -339,8 +316,7 @@ REVISIONS = dataclass_kind(
 # --------------------------------------------------------------- local stores, as the store of all processes knows them
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStore:
+class LocalStore(Versioned, frozen=True):
     """A local store for outages: where it is, how much it keeps for the store of all processes, and since when.
 
     The process that used it last renews `seen_at` while it lives and reaches that store. `key` is what the local store
@@ -355,7 +331,7 @@ class LocalStore:
     kept: int = 0  #: records that have not come home
     letters: int = 0  #: those of them that are letters
     oldest: datetime | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     def is_stale(self, now: datetime) -> bool:
         """Return whether its process has died, or does not reach the store."""
@@ -367,7 +343,7 @@ class LocalStore:
 
 
 STALE_AFTER, FORGOTTEN_AFTER = timedelta(minutes=5), timedelta(days=7)
-LOCAL_STORES = dataclass_kind(LocalStore, name="local_stores", index="dlq_local_stores")
+LOCAL_STORES = record_kind(LocalStore, name="local_stores", index="dlq_local_stores")
 
 _offers: list[Callable[[], Iterable[Kind[Any]]]] = []
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import DeadLetterStatus, fast_constructor
+from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.query import Query, Sort, letter_query
+from mahavishnu.model.record import Value
 
 # A process that lives too short to watch takes over what ended so long ago: no clock that is looked after is so wrong.
 SURELY_OVER = timedelta(hours=1)
@@ -19,16 +19,12 @@ SOONEST_ENDING: Query = letter_query(status=DeadLetterStatus.RETRYING, sort=(Sor
 _FEWEST_FORGOTTEN = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSighting:
+class LeaseSighting(Value, frozen=True):
     """A lease as a worker saw it first, at `at` on its own monotonic clock. A renewed lease is another one."""
 
     token: str
     until: datetime
     at: float
-
-
-_new_sighting = fast_constructor(LeaseSighting)
 
 
 def lease_seconds(letter: DeadLetter) -> float:
@@ -42,7 +38,7 @@ def sighting_of(letter: DeadLetter, former: LeaseSighting | None, monotonic: flo
         return None
     if former is not None and former.token == letter.lease.token and former.until == letter.due_at:
         return former
-    return _new_sighting(token=letter.lease.token, until=letter.due_at, at=monotonic)
+    return LeaseSighting(token=letter.lease.token, until=letter.due_at, at=monotonic)
 
 
 def may_be_running(letter: DeadLetter, sighting: LeaseSighting | None, now: datetime, monotonic: float) -> bool:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import Any, TypeVar, cast
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, defstruct
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, adapter_named_by, letter_draft
+from mahavishnu.model.letter import DeadLetter, adapter_named_by
 from mahavishnu.model.letter_parts import (
+    WORKFLOW_SOURCE,
     Counted,
     DeadLetterStatus,
     Failure,
@@ -33,12 +34,11 @@ from mahavishnu.model.letter_parts import (
     Source,
     SourceKind,
     Tallies,
-    Version,
-    fast_constructor,
 )
 from mahavishnu.model.query import words
-from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, json_text, read_instant, why_unreadable
+from mahavishnu.model.record import Version, defaults_of
 from mahavishnu.stores.kind import flatten, instant_text, scalar_text
+from mahavishnu.stores.record_codec import UNREADABLE, converter_to, json_text, read_instant, why_unreadable
 
 # Written into each document; raised when older code could misread a newer one. Such code leaves the letter alone.
 # 2: what runs a letter, and how its payload is read, stand in fields. Code that knows only 1 drops them, and counts a
@@ -101,8 +101,8 @@ class CountedPart(Struct, omit_defaults=True, gc=False):
     group: str = ""
 
 
-class LastingPart(Struct, omit_defaults=True, gc=False):
-    """Fields that mostly stay the same as long as the letter lives."""
+class LetterDocument(Struct, omit_defaults=True, gc=False):
+    """A letter as it is stored, without `task` and `metadata`, which are the user's."""
 
     task_id: str
     entry_id: str
@@ -151,13 +151,8 @@ class LastingPart(Struct, omit_defaults=True, gc=False):
     counted_group: Any = None  # only for searches
     grouped_at: str | None = None
     moved: Any = None  # only for searches
-
-
-class PassingPart(Struct, omit_defaults=True, gc=False):
-    """The fields that a run changes, without the tallies."""
-
-    status: DeadLetterStatus
-    updated_at: str
+    status: DeadLetterStatus | UnsetType = UNSET
+    updated_at: str | UnsetType = UNSET
     resolution_status: ResolutionStatus | UnsetType | None = UNSET
     retry_count: int | UnsetType = UNSET
     total_attempts: int | UnsetType = UNSET
@@ -182,16 +177,36 @@ class PassingPart(Struct, omit_defaults=True, gc=False):
     unfit: str | None = None
 
 
-class LastingText(LastingPart, kw_only=True, gc=False):
-    """The lasting part with what the user gave, as it stands in a document's text."""
+class LetterText(LetterDocument, kw_only=True, gc=False):
+    """A stored letter with what the user gave, as it stands in the document's text."""
 
     task: Raw | UnsetType = UNSET
     metadata: Raw | UnsetType = UNSET
     payload_types: Raw | UnsetType | None = UNSET
 
 
-TALLIES = tuple((tally.name, f"tally_{tally.name}") for tally in fields(Tallies))
-TalliesPart = defstruct("TalliesPart", [(name, int, 0) for _, name in TALLIES], omit_defaults=True, gc=False)
+TALLIES = tuple((tally, f"tally_{tally}") for tally in Tallies.__struct_fields__)
+_TALLY_FIELDS = [(name, int, 0) for _, name in TALLIES]
+TalliesPart = defstruct("TalliesPart", _TALLY_FIELDS, omit_defaults=True, gc=False)
+_Document = defstruct("LetterDocument", _TALLY_FIELDS, bases=(LetterDocument,))
+_Text = defstruct("LetterText", _TALLY_FIELDS, bases=(LetterText,), kw_only=True)
+# Where a letter has what a field of its document says, if that is not under the same name.
+PATHS = {
+    "resolution_status": "resolution.status",
+    "resolution_timestamp": "resolution.at",
+    "resolved_by": "resolution.by",
+    "resolution_notes": "resolution.notes",
+    "source_kind": "source.kind._value_",
+    "source_queue": "source.queue",
+    "source_id": "source.id",
+    "original_state": "source.state",
+    "source_created_at": "source.created_at",
+    "verdict_reason": "verdict.reason",
+    "verdict_author": "verdict.author",
+    "metadata": "labels",
+    "task": "payload",
+    **{name: f"tallies.{tally}" for tally, name in TALLIES},
+}
 
 
 # --- fields only for searches
@@ -201,15 +216,8 @@ _few_words = lru_cache(1024)(words)  # the same errors happen again and again, a
 
 def words_of(letter: DeadLetter) -> tuple[str, ...]:
     """Return the words by which a text search finds the letter."""
-    cached = getattr(letter, "cached_text", None)
-    if cached is not None and cached.words is not None:
-        known: tuple[str, ...] = cached.words
-        return known
     first, last = letter.error, letter.last_error
-    found = _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
-    if cached is not None:
-        cached.words = found
-    return found
+    return _few_words(first, last) if len(first) + len(last) <= _SHORT else words(first, last)
 
 
 def more_words_of(letter: DeadLetter) -> tuple[str, ...]:
@@ -229,16 +237,9 @@ def task_values_of(letter: DeadLetter) -> tuple[str, ...]:
 
 def derived_text(letter: DeadLetter) -> str:
     """Return the members of a document that are only there to be searched, as JSON: all follow from lasting fields."""
-    cached = getattr(letter, "cached_text", None)
-    if cached is not None and cached.derived is not None:
-        known: str = cached.derived
-        return known
     found, more, values = [",".join(map(_quoted, of(letter))) for of in (words_of, more_words_of, task_values_of)]
     dates = f'"captured_at":"{instant_text(letter.captured_at)}","seen_at":"{instant_text(letter.seen_at)}"'
-    text = f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],{dates},"partition":{letter.partition}'
-    if cached is not None:
-        cached.derived = text
-    return text
+    return f'"words":[{found}],"more_words":[{more}],"task_values":[{values}],{dates},"partition":{letter.partition}'
 
 
 def _searchable_text(payload: Json) -> str | None:
@@ -269,145 +270,63 @@ def _scalars(value: Any) -> Iterator[str]:
 # --- writing
 
 
-class _CachedText:
-    """The JSON text of a letter's lasting fields, and what follows from them: its search words, the derived fields."""
-
-    __slots__ = ("derived", "text", "words")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.words: tuple[str, ...] | None = None
-        self.derived: str | None = None
-
-
-def encode(letter: DeadLetter) -> str:
-    """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
-    cached: _CachedText | None = getattr(letter, "cached_text", None)
-    if cached is None:
-        cached = _CachedText(json_text(_lasting_part(letter))[:-1])
-        if letter.version is not None:  # somebody works on it and will write it again, unlike a new one
-            object.__setattr__(letter, "cached_text", cached)
-    text = f"{cached.text},{json_text(_passing_part(letter))[1:]}"
-    return text if letter.tallies is _BLANK.tallies else f"{text[:-1]}{_tallies_text(letter.tallies)}}}"
-
-
-def with_version(letter: L, version: Version | None) -> L:
-    """The letter as it is stored under this version; its cached text stays. `evolve` takes longer."""
-    made = letter_draft(letter)
-    made.version = version
-    if (cached := getattr(letter, "cached_text", None)) is not None:
-        made.cached_text = cached
-    made.__class__ = type(letter)
-    return cast("L", made)
-
-
-def _lasting_part(letter: DeadLetter) -> LastingPart:
-    verdict, source = letter.verdict, letter.source
-    part = LastingPart(  # by position, in a third of the time
-        letter.task_id,
-        letter.entry_id,
-        letter.namespace,
-        letter.queue,
-        letter.error,
-        letter.last_error,
-        instant_text(letter.failed_at),
-        instant_text(letter.created_at),
-        letter.retry_policy,
-        letter.max_retries,
-        letter.reason,
-        SCHEMA,
-        letter.repos,
-        source.kind,
-        letter.priority,
-        letter.generation,
-        letter.occurrences,
-        letter.error_category,
-        letter.fingerprint,
-        verdict.reason,
-        verdict.author,
-        letter.previous_entry_id,
-        source.queue,
-        source.id,
-        source.state,
-        letter.dlq_retry_count,
-        letter.revision,
-        letter.depends_on,
-        letter.absorbed,
-        letter.more_repos,
-        tuple([_failure_part(each) for each in letter.failures]),
-        letter.captured_digest,
-        letter.merged,
-        letter.adapter or "",
-        letter.tags,
-        None if letter.payload_types.text == "{}" else letter.payload_types.shared_value,
-        letter.policy_by_verdict,
-        letter.former_fingerprints,
-        None if letter.captured_task is None else letter.captured_task.text,
-        letter.typed,
-        instant_text(expires) if (expires := letter.expires_at) else None,
-        letter.bound_for,
-        instant_text(began) if (began := source.created_at) else None,
-    )
-    if counted := letter.counted:
-        part.counted = CountedPart(counted.mark, counted.letters, counted.reopened, counted.group)
-        part.counted_group = counted.group
-    if letter.grouped_at is not None:
-        part.grouped_at, part.moved = instant_text(letter.grouped_at), 1
+def _lease_part(lease: Lease) -> LeasePart:
+    part = LeasePart(*astuple(lease))
+    part.prior_due = maybe_text(lease.prior_due)
     return part
 
 
-def _passing_part(letter: DeadLetter) -> PassingPart:
-    due_at = instant_text(letter.due_at) if letter.due_at else None
-    part = PassingPart(
-        letter.status,
-        instant_text(letter.updated_at),
-        letter.resolution.status,
-        letter.retry_count,
-        letter.total_attempts,
-        due_at,
-        due_at if letter.status is DeadLetterStatus.PENDING else None,
-        instant_text(run) if (run := letter.last_retry_at) else None,
-        letter.recoveries,
-        letter.settled,
-        letter.runs,
-        letter.run_outcomes,
-        instant_text(exhausted) if (exhausted := letter.exhausted_at) else None,
-        instant_text(completed) if (completed := letter.completed_at) else None,
-        instant_text(archived) if (archived := letter.archived_at) else None,
-    )
-    if (resolution := letter.resolution) is not _BLANK.resolution:
-        part.resolution_timestamp = instant_text(resolution.at) if resolution.at else None
-        part.resolved_by, part.resolution_notes = resolution.by, resolution.notes
-    if lease := letter.lease:
-        prior_due = instant_text(lease.prior_due) if lease.prior_due else None
-        part.lease = LeasePart(
-            lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again, lease.seconds
-        )
-        part.claim_owner = lease.owner
-    if sent := letter.requeue:
-        part.requeue = RequeuePart(instant_text(sent.at), sent.by, sent.outcome, sent.boost, sent.automatic, sent.notes)
-        part.requeue_outcome, part.requeue_automatic = sent.outcome, sent.automatic
-    part.unfit = letter.unfit
+def _requeue_part(requeue: Requeue) -> RequeuePart:
+    part = RequeuePart(**asdict(requeue))
+    part.at = instant_text(requeue.at)
     return part
 
 
 def _failure_part(failure: Failure) -> FailurePart:
-    return FailurePart(
-        instant_text(failure.at),
-        failure.message,
-        failure.type,
-        failure.category,
-        failure.traceback,
-        failure.processor,
-        failure.duration_seconds,
-        failure.retry_in_seconds,
-    )
+    part = FailurePart(*astuple(failure))
+    part.at = instant_text(failure.at)
+    return part
 
 
-@lru_cache(1024)  # there are few different ones
-def _tallies_text(tallies: Tallies) -> str:
-    text = json_text(TalliesPart(*(getattr(tallies, tally) for tally, _ in TALLIES)))[1:-1]
-    return f",{text}" if text else ""
+def document_of(letter: DeadLetter) -> Any:
+    """Return the letter as it is stored."""
+    verdict, source, resolution, due_at = letter.verdict, letter.source, letter.resolution, letter.due_at
+    lease, requeue, counted, task = letter.lease, letter.requeue, letter.counted, letter.captured_task
+    due, types, tallies = maybe_text(due_at), letter.payload_types, letter.tallies
+    return _Document(  # by position, in a third of the time
+        letter.task_id, letter.entry_id, letter.namespace, letter.queue, letter.error, letter.last_error,
+        instant_text(letter.failed_at), instant_text(letter.created_at), letter.retry_policy, letter.max_retries,
+        letter.reason, SCHEMA, letter.repos, source.kind, letter.priority, letter.generation, letter.occurrences,
+        letter.error_category, letter.fingerprint, verdict.reason, verdict.author, letter.previous_entry_id,
+        source.queue, source.id, source.state, letter.dlq_retry_count, letter.revision, letter.depends_on,
+        letter.absorbed, letter.more_repos, tuple([_failure_part(each) for each in letter.failures]),
+        letter.captured_digest, letter.merged, letter.adapter or "", letter.tags,
+        None if types.text == "{}" else Raw(types.text), letter.policy_by_verdict, letter.former_fingerprints,
+        None if task is None else task.text, letter.typed, maybe_text(letter.expires_at), letter.bound_for,
+        maybe_text(source.created_at), None if counted is None else CountedPart(*astuple(counted)),
+        None if counted is None else counted.group, maybe_text(letter.grouped_at), letter.grouped_at and 1,
+        letter.status, instant_text(letter.updated_at), resolution.status, letter.retry_count, letter.total_attempts,
+        due, due if letter.status is DeadLetterStatus.PENDING else None, maybe_text(letter.last_retry_at),
+        letter.recoveries, letter.settled, letter.runs, letter.run_outcomes, maybe_text(letter.exhausted_at),
+        maybe_text(letter.completed_at), maybe_text(letter.archived_at), maybe_text(resolution.at), resolution.by,
+        resolution.notes, None if lease is None else _lease_part(lease),
+        None if requeue is None else _requeue_part(requeue), None if lease is None else lease.owner,
+        None if requeue is None else requeue.outcome, None if requeue is None else requeue.automatic, letter.unfit,
+        *(() if tallies is _NO_TALLIES else astuple(tallies)),
+    )  # fmt: skip
+
+
+_NO_TALLIES = defaults_of(DeadLetter)["tallies"]
+
+
+def maybe_text(moment: datetime | None) -> str | None:
+    """Spell an instant that may be missing."""
+    return None if moment is None else instant_text(moment)
+
+
+def encode(letter: DeadLetter) -> str:
+    """The document's JSON text, without `task` and `metadata`: those are the user's, and the store adds them."""
+    return json_text(document_of(letter))
 
 
 # --- reading
@@ -422,9 +341,8 @@ def decoder(kind: type[L]) -> Callable[[Mapping[str, Any], Version], L]:
                 raise ValueError(f"it was written by a newer version (schema {schema}, known is {SCHEMA})")
             payload = Json.from_parsed(document["task"]) if "task" in document else EMPTY
             labels, types = _object(document, "metadata"), _object(document, "payload_types")
-            counted = None if _TALLY_NAMES.isdisjoint(document) else _convert_tallies(document)
-            lasting, passing = _convert_lasting(document), _convert_passing(document)
-            return _letter(kind, lasting, passing, counted, payload, labels, types, version)
+            known = _convert(document)
+            return _letter(kind, known, _failures(known), payload, labels, types, version)
         except UNREADABLE as problem:
             name = document.get("task_id") if isinstance(document, Mapping) else None
             raise CorruptRecord(str(name), why_unreadable(problem)) from problem
@@ -439,122 +357,95 @@ def text_decoder(
 
     def decode(text: str, version: Version | None) -> L | None:
         try:
-            lasting, passing = _read_lasting(text), _read_passing(text)
-            counted = _read_tallies(text) if '"tally_' in text else None
-            payload = EMPTY if lasting.task is UNSET else read_json(bytes(lasting.task))
-            labels = _read_if_any(read_json, lasting.metadata)
-            types = _read_if_any(read_json, lasting.payload_types)
-            if lasting.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
+            document = _read(text)
+            failures = _failures(document)
+            payload = EMPTY if document.task is UNSET else read_json(bytes(document.task))
+            labels = _read_if_any(read_json, document.metadata)
+            types = _read_if_any(read_json, document.payload_types)
+            if document.schema > SCHEMA or labels.text[0] != "{" or types.text[0] != "{":
                 return None
-            return _letter(kind, lasting, passing, counted, payload, labels, types, version)
+            return _letter(kind, document, failures, payload, labels, types, version)
         except (*UNREADABLE, RecursionError):
             return None
 
     return decode
 
 
-_convert_lasting, _convert_passing = converter_to(LastingPart), converter_to(PassingPart)
-_convert_tallies = converter_to(TalliesPart)
-_read_lasting = msgspec.json.Decoder(LastingText).decode
-_read_passing = msgspec.json.Decoder(PassingPart).decode
-_read_tallies = msgspec.json.Decoder(TalliesPart).decode
-_TALLY_NAMES = frozenset(name for _, name in TALLIES)
-_THEN = datetime(1970, 1, 1, tzinfo=UTC)
-_BLANK = DeadLetter(
-    task_id="", entry_id="", error="", last_error="", failed_at=_THEN, created_at=_THEN, updated_at=_THEN
-)
-_shared_tallies = lru_cache(1024)(Tallies)  # there are few different ones
+_convert = converter_to(_Document)
+_read: Callable[[str], Any] = msgspec.json.Decoder(_Text).decode
 _POLICIES = {policy.value: policy for policy in RetryPolicy}
-_new_failure = fast_constructor(Failure)
+_tally_values = attrgetter(*(name for _, name in TALLIES))
+_shared_tallies = lru_cache(1024)(Tallies)  # there are few different ones
+_shared_verdict = lru_cache(1024)(RecordedVerdict)
+_PENDING = Resolution()
 
 
 def _letter(
     kind: type[L],
-    lasting: LastingPart,
-    passing: PassingPart,
-    counted: Any,
+    document: Any,
+    failures: tuple[Failure, ...],
     payload: Json,
     labels: Json,
     types: Json,
     version: Version | None,
 ) -> L:
-    made = letter_draft(_BLANK)
-    made.task_id = lasting.task_id
-    made.entry_id = lasting.entry_id
-    made.namespace = lasting.namespace
-    made.queue = lasting.queue
-    made.payload = payload
-    made.labels = labels
-    made.repos = lasting.repos or ()
-    made.more_repos = lasting.more_repos or ()
-    made.error = lasting.error
-    made.last_error = lasting.last_error
-    made.failed_at = read_instant(lasting.failed_at)
-    made.created_at = read_instant(lasting.created_at)
-    made.updated_at = read_instant(passing.updated_at)
-    made.status = passing.status
-    if (status := passing.resolution_status) and status is not ResolutionStatus.PENDING:
-        at = _maybe_instant(passing.resolution_timestamp)
-        made.resolution = Resolution(status, at, passing.resolved_by, passing.resolution_notes)
-    made.retry_policy = _POLICIES.get(lasting.retry_policy, lasting.retry_policy)
-    made.retry_count = passing.retry_count or 0
-    made.max_retries = lasting.max_retries
-    made.total_attempts = passing.total_attempts or 0
-    made.due_at = _maybe_instant(passing.due_at)
-    if lease := passing.lease:
-        prior_due = _maybe_instant(lease.prior_due)
-        made.lease = Lease(
-            lease.owner, lease.token, lease.prior, prior_due, lease.manual, lease.failed_again, lease.seconds
-        )
-    made.recoveries = passing.recoveries
-    made.unfit = passing.unfit
-    made.last_retry_at = _maybe_instant(passing.last_retry_at)
-    if lasting.failures:
-        made.failures = tuple([_failure(each) for each in lasting.failures])
-    made.error_category = lasting.error_category
-    if not (lasting.verdict_reason is lasting.verdict_author is None):
-        made.verdict = RecordedVerdict(lasting.verdict_reason, lasting.verdict_author)
-    made.fingerprint = lasting.fingerprint
-    made.reason = lasting.reason
-    made.source = _source(lasting)
-    unsaid = lasting.adapter is UNSET  # in the export of a development version
-    made.adapter = adapter_named_by(made.source, payload) if unsaid else lasting.adapter or None
-    made.tags = lasting.tags or ()
-    made.payload_types = types
-    made.typed = lasting.typed
-    made.policy_by_verdict = lasting.policy_by_verdict
-    made.former_fingerprints = lasting.former_fingerprints or ()
-    made.grouped_at = _maybe_instant(lasting.grouped_at)
-    made.priority = lasting.priority or 0
-    made.depends_on = lasting.depends_on or ()
-    made.generation = 1 if lasting.generation is UNSET else lasting.generation
-    made.previous_entry_id = lasting.previous_entry_id
-    made.absorbed = lasting.absorbed or ()
-    made.dlq_retry_count = lasting.dlq_retry_count
-    made.occurrences = 1 if lasting.occurrences is UNSET else lasting.occurrences
-    if sent := passing.requeue:
-        made.requeue = Requeue(
-            read_instant(sent.at), sent.by, sent.boost or 0, sent.notes, sent.outcome, sent.automatic or 0
-        )
-    made.runs = passing.runs or ()
-    made.run_outcomes = passing.run_outcomes or ()
-    made.revision = lasting.revision
-    made.captured_digest = lasting.captured_digest
-    made.captured_task = None if (text := lasting.captured_task) is None else Json.from_parsed(json.loads(text))
-    made.merged = lasting.merged or ()
-    made.settled = passing.settled
-    if counted is not None:
-        made.tallies = _shared_tallies(*astuple(counted))
-    if sums := lasting.counted:
-        made.counted = Counted(sums.mark, sums.letters, sums.reopened, sums.group)
-    made.exhausted_at = _maybe_instant(passing.exhausted_at)
-    made.completed_at = _maybe_instant(passing.completed_at)
-    made.archived_at = _maybe_instant(passing.archived_at)
-    made.expires_at = _maybe_instant(lasting.expires_at)
-    made.bound_for = lasting.bound_for
-    made.version = version
-    made.__class__ = kind
-    return cast("L", made)
+    """Return the letter. What its document does not say has the default."""
+    for name in ("status", "updated_at"):
+        if getattr(document, name) is UNSET:
+            raise ValueError(f"it has no {name!r}")
+    source, counted, requeue, task = _source(document), document.counted, document.requeue, document.captured_task
+    unsaid = document.adapter is UNSET  # in the export of a development version
+    return kind(  # by position, in a fifth of the time
+        document.task_id, document.entry_id, document.error, document.last_error, read_instant(document.failed_at),
+        read_instant(document.created_at), read_instant(document.updated_at), payload, document.repos or (),
+        document.more_repos or (), labels, document.namespace, document.queue, document.status, _resolution(document),
+        _POLICIES.get(document.retry_policy, document.retry_policy), document.retry_count or 0, document.max_retries,
+        document.total_attempts or 0, maybe_instant(document.due_at),
+        None if document.lease is None else _lease(document.lease), document.recoveries,
+        maybe_instant(document.last_retry_at), failures, document.error_category,
+        _shared_verdict(document.verdict_reason, document.verdict_author), document.fingerprint, document.reason,
+        source, adapter_named_by(source, payload) if unsaid else document.adapter or None, document.tags or (), types,
+        document.typed, document.policy_by_verdict, document.former_fingerprints or (),
+        maybe_instant(document.grouped_at), document.priority or 0, document.depends_on or (),
+        1 if document.generation is UNSET else document.generation, document.previous_entry_id,
+        document.absorbed or (), document.merged or (), document.dlq_retry_count,
+        1 if document.occurrences is UNSET else document.occurrences, None if requeue is None else _requeue(requeue),
+        document.runs or (), document.run_outcomes or (), document.revision, document.captured_digest,
+        None if task is None else Json.from_parsed(json.loads(task)), document.settled, document.unfit,
+        _shared_tallies(*_tally_values(document)), None if counted is None else Counted(*astuple(counted)),
+        maybe_instant(document.exhausted_at), maybe_instant(document.completed_at),
+        maybe_instant(document.archived_at), maybe_instant(document.expires_at), document.bound_for, version,
+    )  # fmt: skip
+
+
+def _source(document: Any) -> Source:
+    kind, queue = document.source_kind or SourceKind.WORKFLOW, document.source_queue
+    identity, state = document.source_id, document.original_state
+    if kind is SourceKind.WORKFLOW and queue is identity is state is None:
+        return WORKFLOW_SOURCE
+    return Source(kind, queue, identity, state, maybe_instant(document.source_created_at))
+
+
+def _resolution(document: Any) -> Resolution:
+    if not (status := document.resolution_status) or status is ResolutionStatus.PENDING:
+        return _PENDING
+    at = maybe_instant(document.resolution_timestamp)
+    return Resolution(status, at, document.resolved_by, document.resolution_notes)
+
+
+def _failures(document: Any) -> tuple[Failure, ...]:
+    parts: tuple[FailurePart, ...] = document.failures or ()
+    return tuple([Failure(read_instant(part.at), *astuple(part)[1:]) for part in parts])
+
+
+def _lease(part: LeasePart) -> Lease:
+    owner, token, prior, prior_due, *others = astuple(part)
+    return Lease(owner, token, prior, maybe_instant(prior_due), *others)
+
+
+def _requeue(part: RequeuePart) -> Requeue:
+    boost, automatic = part.boost or 0, part.automatic or 0
+    return Requeue(read_instant(part.at), part.by, boost, part.notes, part.outcome, automatic)
 
 
 def _read_if_any(read_json: Callable[[bytes], Json], data: Any) -> Json:
@@ -568,26 +459,6 @@ def _object(document: Mapping[str, Any], name: str) -> Json:
     return Json.from_parsed(value) if value else EMPTY
 
 
-def _maybe_instant(text: str | None) -> datetime | None:
+def maybe_instant(text: str | None) -> datetime | None:
+    """Read an instant that may be missing."""
     return None if text is None else read_instant(text)
-
-
-def _failure(part: FailurePart) -> Failure:
-    return _new_failure(
-        at=read_instant(part.at),
-        message=part.message,
-        type=part.type,
-        category=part.category,
-        traceback=part.traceback,
-        processor=part.processor,
-        duration_seconds=part.duration_seconds,
-        retry_in_seconds=part.retry_in_seconds,
-    )
-
-
-def _source(document: LastingPart) -> Source:
-    kind, queue = document.source_kind or SourceKind.WORKFLOW, document.source_queue
-    identity, state = document.source_id, document.original_state
-    if kind is SourceKind.WORKFLOW and queue is identity is state is None:
-        return _BLANK.source
-    return Source(kind, queue, identity, state, _maybe_instant(document.source_created_at))

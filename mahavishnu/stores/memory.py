@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Generic
 
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query
+from mahavishnu.model.record import Version
 from mahavishnu.stores.base import Buckets, Cell, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Field, FieldType, Kind, Order, T, require_position, scalar_text
 

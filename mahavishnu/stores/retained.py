@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
+from msgspec import field
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Tallies, Version
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import Is, Query
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.model.work import choose_place, places_of
 from mahavishnu.stores.base import Collection, find_pages, update_many_with_retry, write_with_retry
@@ -32,8 +35,7 @@ class LedgerState(IntEnum):
     FOLDING = 2  #: all, and those of the listed tombstones that are folded
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Versioned, frozen=True):
     """Letters in numbers: of the tombstones added up on one day, or of the closed letters of one month, also by group.
 
     The key is the date or the month; in a namespace with a name of its own, after that.
@@ -46,7 +48,7 @@ class LedgerEntry:
     folding: tuple[ListedTombstone, ...] = ()
     namespace: str | None = None
     groups: Mapping[str, GroupSum] = field(default_factory=dict)
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -73,8 +75,7 @@ def revision_key(entry_id: str, number: int) -> str:
     return f"{entry_id}/{number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Versioned, frozen=True):
     """Content of a letter that people may change, after `number` edits, at `updated_at`. It names no person."""
 
     entry_id: str
@@ -91,7 +92,7 @@ class Revision:
     next_retry_at: datetime | None = None
     adapter: str | None = None
     payload_types: Mapping[str, str] | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

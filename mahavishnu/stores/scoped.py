@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Generic
+
+from msgspec.structs import replace
 
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter
@@ -21,6 +22,7 @@ from mahavishnu.model.query import (
     within_namespace,
     without_waiting_items,
 )
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Buckets, Collection, Cursor, Histogram, Page, Result, Tally
 from mahavishnu.stores.kind import T
 
@@ -30,8 +32,7 @@ _NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes"}  # thes
 _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionStatus.DELETED}
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceRecords(Generic[T]):
+class NamespaceRecords(Value, Generic[T], frozen=True):
     """The records of one namespace, or of all (`*`): what is searched for and counted. Keys say themselves where.
 
     Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`. With
@@ -80,8 +81,7 @@ class NamespaceRecords(Generic[T]):
         return self.scope.restrict(meant, self.fields, default_is_none=self.default_is_none)
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleLetters:
+class VisibleLetters(Value, frozen=True):
     """The letters of a namespace without tombstones. `records` are all of every namespace, for those who know keys;
     `with_deleted` those of this one, and `counted` those that are in its numbers.
 

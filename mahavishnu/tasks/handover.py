@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from mahavishnu.model.letter_parts import (
     SourceKind,
 )
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, require_namespace
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import LIFECYCLE, task_of
 from mahavishnu.stores.base import Collection, get_one, update_with_retry
 from mahavishnu.stores.kind import T
@@ -74,8 +74,7 @@ _HUNG = Verdict(ErrorCategory.TRANSIENT, "it hung", STALE.rstrip(":"))
 WAS_BEFORE = timedelta(seconds=30)  # for which a hand-over is left to who began it
 
 
-@dataclass(frozen=True, slots=True)
-class HandedOver:
+class HandedOver(Value, frozen=True):
     """The open letter of a task, and whether this call made it."""
 
     letter: DeadLetter

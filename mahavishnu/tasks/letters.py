@@ -7,9 +7,10 @@ task, the letter notes that one: once its own task is complete, there may be wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id

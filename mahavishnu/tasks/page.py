@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
@@ -21,6 +20,7 @@ from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Query, Router
 from mahavishnu.http.schemas import NamespacePageQuery
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Page
 from mahavishnu.tasks.routes import Operator
 from mahavishnu.tasks.service import Lifecycle
@@ -43,8 +43,7 @@ class TaskPageQuery(NamespacePageQuery):
     name: Annotated[str, Field(max_length=1000)] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TasksView:
+class TasksView(Value, frozen=True):
     """A page of tasks, and the stale ones; None for what is not known now."""
 
     page: Page[TaskRecord]
@@ -59,8 +58,7 @@ class TasksView:
         return f"tasks?{urlencode({**given, 'cursor': str(self.page.next)})}"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(Value, frozen=True):
     """A task with its moves, the readiness of its steps, and its staleness; None for what is not known now."""
 
     task: TaskRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from mahavishnu.model.errors import LostLease
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, ReconcileResult
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.tasks.rules import merge_run
 from mahavishnu.tasks.staleness_rules import StalenessWatch
 from mahavishnu.tasks.task import OldTransition, TaskRecord
@@ -31,7 +31,7 @@ def _reconcile(theirs: TaskRecord, ours: TaskRecord, now: datetime) -> Reconcile
     return ReconcileResult(None if merged is theirs else merged)
 
 
-TASKS = dataclass_kind(
+TASKS = record_kind(
     TaskRecord,
     name="tasks",
     index="dlq_tasks",
@@ -53,8 +53,6 @@ TASKS = dataclass_kind(
     reconcile=_reconcile,
 )
 
-TRANSITIONS = dataclass_kind(
-    OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")]
-)
+TRANSITIONS = record_kind(OldTransition, name="transitions", index="dlq_transitions", indexes=[("task_id", "number")])
 
-STALENESS = dataclass_kind(StalenessWatch, name="staleness", index="dlq_staleness", key="namespace")
+STALENESS = record_kind(StalenessWatch, name="staleness", index="dlq_staleness", key="namespace")

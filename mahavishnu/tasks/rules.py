@@ -7,9 +7,11 @@ report of a former run is refused (`require_run`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.adapters import is_async, run_function
 from mahavishnu.capture.runner import is_interruption
@@ -21,6 +22,7 @@ from mahavishnu.classify.exceptions import message_of
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.errors import CannotRestore, InvalidInput, LostLease, MahavishnuError, StepExhausted, StoreError
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import LIFECYCLE
 from mahavishnu.stores.base import UNREAD, home_of, write_one
 from mahavishnu.stores.kind import is_kept_locally
@@ -302,8 +304,7 @@ current_run: ContextVar[TaskRun | None] = ContextVar("mahavishnu_task_run", defa
 """The run of a tracked workflow that the running code is part of; None outside of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepOptions:
+class StepOptions(Value, frozen=True):
     """The limits of a step: number of runs, the first included, and seconds for each. Raises InvalidInput."""
 
     max_attempts: int | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+
+from msgspec.structs import replace
 
 from mahavishnu.classify.exceptions import error_text
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext

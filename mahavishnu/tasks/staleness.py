@@ -13,13 +13,14 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from msgspec import Struct, field
 
 from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.context import QueueContext
@@ -29,6 +30,7 @@ from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Query
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import CURRENT, Collection, Cursor, get_one, update_many_with_retry
 from mahavishnu.tasks import rules as task_moves
 from mahavishnu.tasks.handover import make_stale_letter
@@ -76,8 +78,7 @@ _TRIES = 20
 _Stamp = tuple[int, int]  # when a file was changed, and how long it is
 
 
-@dataclass(frozen=True, slots=True)
-class StaleTask:
+class StaleTask(Value, frozen=True):
     """A task as it was read, with its staleness."""
 
     task: TaskRecord
@@ -98,8 +99,7 @@ class StaleTask:
         )
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(Struct):
     """The basis of one look. `worked`: whether there may be a worker for waiting tasks, once that was asked."""
 
     rules: StalenessRules
@@ -115,8 +115,7 @@ class _Look:
         return stale if is_explained else replace(stale, reason=DlqReason.WORKER_UNAVAILABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Value, frozen=True):
     """Stale tasks to act on, and some of those so far that need no action."""
 
     found: Sequence[StaleTask]
@@ -463,8 +462,7 @@ class StaleMoves:
         return each.row(action, moved=moved, ended=True)
 
 
-@dataclass(slots=True)
-class _Stream:
+class _Stream(Struct):
     """The results of one query, the most overdue first; `next` is where its next page begins, or None."""
 
     query: Query

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypedDict
 
+from msgspec.structs import replace
+
 from mahavishnu.classify.verdict import STALE
-from mahavishnu.model.letter_parts import DlqReason, Version
+from mahavishnu.model.letter_parts import DlqReason
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.rules import LONGEST_MINUTES, Rules, rule
 from mahavishnu.tasks.task import ACTIVE, OPEN, StepState, TaskRecord, TaskState, cycle_in
 from mahavishnu.tasks.templates import LifecycleLimits, StalenessAction
@@ -145,31 +148,28 @@ class StalenessRules(Rules):
         return timedelta(seconds=self.detection_interval_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Value, frozen=True):
     """A time in which no worker looked, so that no task could go on."""
 
     begin: datetime
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StalenessWatch:
+class StalenessWatch(Versioned, frozen=True):
     """The last look for stale tasks in a namespace, and pauses without one, which are no downtime while `off`."""
 
     namespace: str
     looked_at: datetime
     pauses: tuple[Pause, ...] = ()
     off: bool = False
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
         return self.namespace
 
 
-@dataclass(frozen=True, slots=True)
-class Staleness:
+class Staleness(Value, frozen=True):
     """A task's time in its state, and by how much it exceeds which limit: `late` and `over_age` may be negative."""
 
     in_state: timedelta
@@ -191,8 +191,7 @@ class Staleness:
         return self.in_state <= self.threshold_minutes * MINUTE
 
 
-@dataclass(frozen=True, slots=True)
-class StalenessPlan:
+class StalenessPlan(Value, frozen=True):
     """The action for stale tasks of one template: a letter, an end in `error`, both; or a person looks."""
 
     to_letter: bool

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid5
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter_parts import Version, draft_copier
+from mahavishnu.model.record import Value, Version, Versioned
 
 # --- states
 
@@ -142,8 +143,7 @@ RETRY_SECONDS = (30, 60, 120, 300, 600)  # between the runs of a step that fails
 _IDENTITIES = UUID("0f6f5d0e-6d0c-4a53-9f0f-6b1d8f3f9c51")  # the name space of ids of tasks that are made once
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Value, frozen=True):
     """One move of a task, or of one of its steps; the `number`-th of the task. `processor` made it, for the record."""
 
     number: int
@@ -156,8 +156,7 @@ class Transition:
     processor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OldTransition:
+class OldTransition(Versioned, frozen=True):
     """A move that its task no longer has inside: the same, as a record that is written once."""
 
     key: str
@@ -171,11 +170,10 @@ class OldTransition:
     reason: str | None = None
     metadata: Json | None = None
     processor: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(Value, frozen=True):
     """A step of a task. `max_attempts` counts the first run too; None: as often as its task is run.
 
     `result` and `result_types` are its result, kept like the arguments of letters; None where that cannot come back
@@ -203,8 +201,7 @@ class StepRecord:
         return self.retryable and (self.max_attempts is None or self.attempts < self.max_attempts)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
+class TaskRecord(Versioned, frozen=True):
     """A lifecycle task, with all that its letter would have: any process that finds it hanging can make one.
 
     `run` names the run that may report steps; `work_id` is the task id of the letter. `transition_count` counts all
@@ -249,7 +246,7 @@ class TaskRecord:
     last_error: str | None = None
     declared: bool = False
     owes: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -265,16 +262,7 @@ class TaskRecord:
         return next((step for step in self.steps if step.name == name), None)
 
 
-_draft = draft_copier(TaskRecord)
-
-
-def evolve(task: TaskRecord, **changes: Any) -> TaskRecord:
-    """Return the task with these values, as `replace` does, in a fifth of the time."""
-    draft = _draft(task)
-    for name, value in changes.items():
-        setattr(draft, name, value)
-    draft.__class__ = TaskRecord
-    return cast("TaskRecord", draft)
+evolve = replace
 
 
 # --- making

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 
 
 class StalenessAction(StrEnum):
@@ -19,8 +19,7 @@ class StalenessAction(StrEnum):
     MANUAL_REVIEW = "manual_review"  #: it stays as it is, and a person is told
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleLimits:
+class LifecycleLimits(Value, frozen=True):
     """The `lifecycle:` block of a template, in minutes; None where the settings count."""
 
     max_duration_minutes: int | None = None
@@ -42,7 +41,7 @@ class LifecycleLimits:
         ]
 
 
-_KEYS = tuple(each.name for each in fields(LifecycleLimits))
+_KEYS = LifecycleLimits.__struct_fields__
 _MINUTES = _KEYS[:5]
 
 

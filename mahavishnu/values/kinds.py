@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -16,15 +16,17 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**64 - 1  # what every parser of JSON that meets a payload can hold
 _FOLD = "fold=1"
 _Moment = datetime | time
 
 
-@dataclass(frozen=True, slots=True)
-class ValueKind:
+class ValueKind(Value, frozen=True):
     """Conversion of values of exactly one type to plain JSON that a person can edit, and back.
 
     `to_plain` raises ValueError for a value that cannot come back, `from_plain` for JSON that is no such value. `what`

@@ -10,7 +10,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -19,6 +18,8 @@ from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus, unquote_plus
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from mahavishnu.model.events import TRACEPARENT
 from mahavishnu.model.ids import DEFAULT_QUEUE

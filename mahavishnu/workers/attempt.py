@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.adapters import PythonAdapter, current_attempt, new_attempt
 from mahavishnu.capture.dependencies import blocked_by, let_called_wait, register_caller
@@ -27,6 +28,7 @@ from mahavishnu.model.errors import CannotRestore, StepExhausted, StepsGone, Sto
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, LatestVerdict, RecordedVerdict
+from mahavishnu.model.record import Value
 from mahavishnu.model.work import note_task, task_of
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable
 
@@ -79,8 +81,7 @@ AssessAttempt = Callable[[BaseException | str, datetime, DeadLetter], Awaitable[
 """Assesses what a run of the letter raised or answered; `Assessor.assess_attempt` is one. It must not raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningAttempt:
+class RunningAttempt(Value, frozen=True):
     """One run of a leased letter, as far as the steps have come."""
 
     leased: LeasedLetter

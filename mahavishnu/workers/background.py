@@ -10,17 +10,18 @@ import os
 import socket
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, new_entry_id
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import NO_ADAPTER, Version
+from mahavishnu.model.letter_parts import NO_ADAPTER
 from mahavishnu.model.query import (
     ALL_NAMESPACES,
     AnyOf,
@@ -35,6 +36,7 @@ from mahavishnu.model.query import (
     letter_query,
     written_namespace,
 )
+from mahavishnu.model.record import Value, Version
 from mahavishnu.stores.base import Collection, Cursor, get_one, write_one
 from mahavishnu.workers.records import WORKERS
 from mahavishnu.workers.rules import REMOTE_LIVES_SECONDS, Share, Turns, Worker, run_by, shares_of
@@ -48,8 +50,7 @@ _REMOTE_LIVES = timedelta(seconds=REMOTE_LIVES_SECONDS)
 _TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSighting:
+class WorkerSighting(Value, frozen=True):
     """A sign of life: when it was first and last seen here, by the monotonic clock, and its predecessor was last."""
 
     seen_at: datetime

@@ -8,9 +8,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.adapters import Attempt
 from mahavishnu.capture.dependencies import blocked_by
@@ -48,6 +49,7 @@ from mahavishnu.model.query import (
     claim_order,
     letter_query,
 )
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Cursor, get_one, update_with_retry
 from mahavishnu.values.payload import mask_text
 from mahavishnu.values.typed_json import find_lost
@@ -67,8 +69,7 @@ _ROUNDS = 20  # of looks for adapters that a full page hides
 _MOST_OWNER = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Value, frozen=True):
     """The right to run `letter` until `lease_until`; `token` proves it. Hand on `idempotency_key`, see `Attempt`."""
 
     letter: DeadLetter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.auth import Viewer, acting_name
 from mahavishnu.http.routing import Router
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.record import Value
 from mahavishnu.workers.routes import Limiter
 from mahavishnu.workers.rules import AdapterLimit, WaitingLetters
 from mahavishnu.workers.service import AdapterLimits, WorkerList, Workers
@@ -32,8 +32,7 @@ def count_workers(workers: Recent[WorkerList | None]) -> Number | None:
     return Number(lost or sum(each.live is True for each in found), wanted=lost > 0, least=found.degraded is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkersView:
+class WorkersView(Value, frozen=True):
     """The workers, letters that wait because none of them can run them, and limits; None for what is not known now."""
 
     workers: WorkerList | None

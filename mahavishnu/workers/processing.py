@@ -7,9 +7,10 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.audit import AuditRecord

@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
+from mahavishnu.model.record import Value
 from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, Misfits, RunningAttempt
 from mahavishnu.workers.background import DueLetters
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable, LimitGate
@@ -38,8 +38,7 @@ _NEWS_INTERVALS = 10  # for which dates are known ahead
 _PROBE_SECONDS = 1.0  # after which another letter probes, if a probe was not run
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimResult:
+class ClaimResult(Value, frozen=True):
     """The result of one claim of several letters."""
 
     leased: Sequence[LeasedLetter] = ()

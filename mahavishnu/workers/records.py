@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import BLOB
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.workers.rules import AdapterLimit, Worker
 
-WORKERS = dataclass_kind(
+WORKERS = record_kind(
     Worker,
     name="workers",
     index="dlq_workers",
     types=dict.fromkeys(("queues", "adapters", "takes_all", "remote", "host", "pid", "mark", "ended", "every"), BLOB),
 )
-LIMITS = dataclass_kind(
+LIMITS = record_kind(
     AdapterLimit,
     name="adapter_limits",
     index="dlq_adapter_limits",

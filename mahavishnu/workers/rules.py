@@ -6,17 +6,18 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import InvalidInput, NoAdapterNamed, NoSuchAdapter
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, PARTITIONS
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.permissions import Scope
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, has_items
+from mahavishnu.model.record import Value, Version, Versioned
 
 I = TypeVar("I")  # noqa: E741
 LIVES_SECONDS = 16.0  # after three missed beats a worker counts as gone
@@ -24,8 +25,7 @@ REMOTE_LIVES_SECONDS = 300.0
 ONCE_SECONDS = 3600.0  # how long the next run of `worker --once` is waited for, before it is known how often they come
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(Versioned, frozen=True):
     """A process that takes letters, of these `queues` or of all; it renews `seen_at` as long as it lives.
 
     It runs letters of its `adapters`, or any if it `takes_all`, because it has a callback of its own. A `remote` one
@@ -49,7 +49,7 @@ class Worker:
     mark: str | None = None
     ended: bool | None = None
     every: float | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
@@ -89,8 +89,7 @@ class Worker:
         return bool(self.takes_all) or self.adapters is None or letters.adapter in self.adapters
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Value, frozen=True):
     """Letters that a worker looks after: of these adapters, or of all if that is None, and of these partitions.
 
     Its own partitions come first, then those of the others in turn: a helper begins with the next worker.
@@ -211,8 +210,7 @@ def require_adapter(letter: DeadLetter, adapters: Collection[str]) -> None:
         raise NoSuchAdapter(letter.adapter, f"{here}; a worker that has it runs the letter when it is due")
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingLetters:
+class WaitingLetters(Value, frozen=True):
     """Letters of one queue and adapter that are to be run again; from `since` to `until` they become due."""
 
     queue: str
@@ -307,8 +305,7 @@ class Rate(NamedTuple):
         return timedelta(milliseconds=-(-1000 * some * self.seconds // (self.runs - self.together + 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Value, frozen=True):
     """A worker's part of a limit: letters that it holds until `until`, and more that it has wanted since `since`."""
 
     owner: str
@@ -318,8 +315,7 @@ class Holder:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterLimit:
+class AdapterLimit(Versioned, frozen=True):
     """The limits of an adapter's runs in all workers, and how far they are used; None: no limit.
 
     The rate allows the next runs at `next_at`. Without `set_by`, what the application declares is to be set again.
@@ -333,7 +329,7 @@ class AdapterLimit:
     next_at: datetime | None = None
     holders: tuple[Holder, ...] = ()
     namespace: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
+
+from msgspec.structs import replace
 
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.model.clock import instant, instant_text
@@ -14,6 +15,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.letter import DeadLetter, is_item
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import ALL_NAMESPACES, AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import scan, write_with_retry
 from mahavishnu.workers.background import HEARTBEAT_SECONDS, WorkerWatch
 from mahavishnu.workers.leases import ALL_LIMITS
@@ -39,8 +41,7 @@ _RESOLUTION = timedelta(milliseconds=1)  # of instants in letters
 _RUNNING = Query((Is("status", (DeadLetterStatus.RETRYING,)),), (Sort("due_at"),), _AT_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Roll:
+class _Roll(Value, frozen=True):
     """Workers of all namespaces: the live ones, those in doubt, and those that are expected to run again."""
 
     live: Sequence[Worker]
@@ -58,8 +59,7 @@ class _Roll:
         return [*self.live, *self.expected]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReport:
+class WorkerReport(Value, frozen=True):
     """A worker for people to see. One that is not `live` has given no sign of life lately, and still holds letters.
 
     `live` is None where that is unknown: its last sign of life, dated by the clock of another machine, was not seen to

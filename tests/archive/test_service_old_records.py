@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.records import letter_of as former_letter
 from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import AUDIT
+from mahavishnu.engine.waiting_room import as_letter as former_letter
 from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.query import Query
 from mahavishnu.model.rules import RetentionRules

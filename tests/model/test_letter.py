@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_the_documented_defaults() -> None:
 def test_nobody_changes_a_letter() -> None:
     """R131: neither its fields nor what its payload shows."""
     letter = captured(payload=Json.of({"a": [1]}), labels=Json.of({"team": "x"}))
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         letter.status = DeadLetterStatus.ARCHIVED  # type: ignore[misc]
     letter.task["a"].append(2)
     letter.metadata["team"] = "y"
@@ -120,9 +120,9 @@ def test_evolve_is_replace(letter: DeadLetter, other: DeadLetter) -> None:
 
 def test_evolve_knows_only_the_fields() -> None:
     """A misspelt one is no silent nothing."""
-    with pytest.raises(KeyError, match="statsu"):
+    with pytest.raises(TypeError, match="statsu"):
         evolve(captured(), statsu="archived")
-    with pytest.raises(KeyError, match="next_retry_at"):
+    with pytest.raises(TypeError, match="next_retry_at"):
         evolve(captured(), next_retry_at=NOON)
 
 

@@ -24,23 +24,24 @@ from mahavishnu.core.config import MahavishnuSettings
 def forget_adapters() -> None:
     """Have this process read, write and claim letters as the version before did."""
     from msgspec import UNSET
+    from msgspec.structs import force_setattr
 
     from mahavishnu.stores import kinds, letter_codec
     from mahavishnu.workers.background import WorkerRegistry
     from mahavishnu.workers.processing import Processing
     from mahavishnu.workers.rules import Worker
 
-    whole = letter_codec._lasting_part
+    whole = letter_codec.document_of
 
-    def lasting_part(letter: Any) -> Any:
-        part = whole(letter)
-        part.adapter, part.payload_types, part.tags = UNSET, None, ()
-        return part
+    def document_of(letter: Any) -> Any:
+        document = whole(letter)
+        document.adapter, document.payload_types, document.tags = UNSET, None, ()
+        return document
 
     vars(kinds)["SCHEMA"] = vars(letter_codec)["SCHEMA"] = 1
-    vars(letter_codec)["_lasting_part"] = lasting_part
+    vars(letter_codec)["document_of"] = document_of
     for kind in (kinds.LETTERS, kinds.HISTORY):
-        object.__setattr__(kind.by_name["adapter"], "value", lambda letter: None)
+        force_setattr(kind.by_name["adapter"], "value", lambda letter: None)
 
     def sign(registry: Any) -> Worker:
         return Worker(registry._name, registry._started_at, registry._clock.now())

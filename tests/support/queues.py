@@ -88,7 +88,7 @@ class House:
 
     def queue(self, callback: Callable[..., Any] | None = None, **options: Any) -> DeadLetterQueue:
         limits: dict[str, Any] = {"interval_seconds": 10.0}
-        limits |= {name: options.pop(name) for name in list(options) if name in Limits.__slots__}
+        limits |= {name: options.pop(name) for name in list(options) if name in Limits.__struct_fields__}
         given: dict[str, Any] = {"callback": callback, "limits": Limits(**limits)}
         given |= {name: options.pop(name) for name in list(options) if name in QueueOptions.__slots__}
         arguments = {"store": self.store(), "clock": self.clock, "options": QueueOptions(**given)}

@@ -22,7 +22,7 @@ async def put(app: MahavishnuApp, state: TaskState, **more: Any) -> str:
     """A task in this state."""
     now = app.dlq.clock.now()
     made = await app.lifecycle.create("pay", {"order": str(state)}, priority=5, steps=[StepRecord("a")])
-    task = TaskRecord(**{name: getattr(made, name) for name in TaskRecord.__slots__} | {"state": state} | more)
+    task = TaskRecord(**{name: getattr(made, name) for name in TaskRecord.__struct_fields__} | {"state": state} | more)
     assert await app.lifecycle.tasks.write([task]) != [None]
     assert now is not None
     return made.task_id

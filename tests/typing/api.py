@@ -32,11 +32,11 @@ from mahavishnu.model.letter_parts import (
     ResolutionStatus,
     RetryPolicy,
     Tallies,
-    Version,
 )
 from mahavishnu.model.lifecycle import TABLE, Move
 from mahavishnu.model.query import Between, Is, Not, Query, Sort, letter_query, words
 from mahavishnu.model.reconcile import Reconciliation, reconcile_letters
+from mahavishnu.model.record import Version
 from mahavishnu.monitoring.statistics import HourCounts
 from mahavishnu.search.completion import Suggestions
 from mahavishnu.search.rules import SavedView

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +22,7 @@ from mahavishnu.core.resilience import ErrorCategory
 from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.backoff import FailedRetry
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.letter import DeadLetter
 from mahavishnu.stores.urls import open_store
 from tests.support.queues import NETWORK, House, Runs, letter_of, queue_of, sound
 
@@ -44,6 +48,13 @@ class TestFailedTask:
         assert again.to_dict() == document
         assert (again.retry_policy, again.next_retry_at) == (RetryPolicy.LINEAR, self.NOON + timedelta(minutes=5))
         assert (document["next_retry_at"], document["metadata"]) == ("2026-01-01T12:05:00.000Z", {"team": "blue"})
+
+    def test_copies_are_the_same_task(self) -> None:
+        task = FailedTask("wf_1", {"n": 1}, ["api"], "boom", self.NOON, max_retries=5)
+        for same in (pickle.loads(pickle.dumps(task)), copy.deepcopy(task), replace(task)):
+            assert (type(same), same) == (FailedTask, task)
+        assert isinstance(task, DeadLetter)
+        assert replace(task, priority=7).priority == 7
 
     def test_a_naive_date_and_a_document_of_something_else_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="time zone"):

@@ -7,12 +7,14 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import HasKey, Not, Query
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import (
     CURRENT,
     Buckets,
@@ -36,8 +38,7 @@ _MOST_EXACT = 10_000  # local records that sums are told apart from those at hom
 _COUNTED_TWICE = "records that were kept locally are on their way home: some may be counted twice"
 
 
-@dataclass(frozen=True, slots=True)
-class PagePosition:
+class PagePosition(Value, frozen=True):
     """Place to go on in the primary store and in the local one, and the position up to which all was shown."""
 
     primary: Cursor | None = None

@@ -11,14 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Query
+from mahavishnu.model.record import Value, Version
 from mahavishnu.model.work import original_task_id
 from mahavishnu.stores.base import Collection, Store, find_pages, get_one, write_one
 from mahavishnu.stores.kind import Field, Kind, ReconcileResult, T
@@ -34,8 +35,7 @@ _TRIES = 5  # at a record of the primary that others keep changing; the next rou
 _MARK = "held_uncertain"
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCopy(Generic[T]):
+class LocalCopy(Value, Generic[T], frozen=True):
     """A record kept for the primary store; while `uncertain`, it may exist there too, and must not change."""
 
     record: T
@@ -88,8 +88,7 @@ def _value_of_copy(field: Field[T], is_due: bool) -> Callable[[LocalCopy[T]], An
     return lambda held: field.value(held.record)
 
 
-@dataclass(frozen=True, slots=True)
-class DrainResult:
+class DrainResult(Value, frozen=True):
     """Outcome of one round: how many records moved, how many still wait, and which could not move and why."""
 
     moved: int = 0

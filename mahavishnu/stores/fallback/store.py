@@ -13,15 +13,17 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from mahavishnu.model.clock import Clock, SystemClock
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.events import log_event
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.query import Is, Query, Sort
+from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Health, OpenClose, Store, get_one, write_with_retry
 from mahavishnu.stores.fallback.collection import FallbackCollection
 from mahavishnu.stores.fallback.drain import Arrival, DrainResult, local_copy_kind
@@ -37,8 +39,7 @@ _OWN = "own"  # the key of the record in which a local store has its name
 _LONG_EMPTY = Query((Is("kept", (0,)),), (Sort("seen_at"),), 100)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLocally:
+class KeptLocally(Value, frozen=True):
     """Numbers of a local store: its records, those of them that are letters, and since when the oldest is there."""
 
     records: int = 0

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import re
 import secrets
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Generic
 
+from msgspec.structs import replace
+
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.record import Value
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.opensearch.client import Blocked, Client, LoopBound, RequestRejected
 from mahavishnu.stores.opensearch.mapping import KEY, REQUIRED_SETTINGS, Documents, Layout, Plan, mapping, plan
@@ -19,8 +21,7 @@ log = logging.getLogger(__name__)
 _MISSING = "index_not_found_exception"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Value, frozen=True):
     """Settings of a new index."""
 
     shards: int
@@ -38,8 +39,7 @@ class Settings:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class IndexIdentity:
+class IndexIdentity(Value, frozen=True):
     """The identity of an index. One that was dropped and made again, under whatever name, is another index.
 
     It counts its documents anew, so a version is only worth something in the index that it is from: `mark` is a part of

@@ -6,13 +6,13 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any, Generic
 
-from msgspec import Raw
+from msgspec import Raw, field
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
+from mahavishnu.model.record import Value
 from mahavishnu.stores import base as schema
 from mahavishnu.stores.base import Upgrade
 from mahavishnu.stores.kind import LONGEST_TERM, Field, FieldType, Kind, T, flatten, is_findable, to_json_value
@@ -48,8 +48,7 @@ _STORE_FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value, frozen=True):
     """Layout of a kind's documents in one particular index."""
 
     moved: frozenset[str] = frozenset()  # fields that are always kept among the originals
@@ -59,8 +58,7 @@ class Layout:
         return self.flat.get(name, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value, frozen=True):
     """Changes that an existing index needs before it can be used, and the layout of its documents then."""
 
     layout: Layout

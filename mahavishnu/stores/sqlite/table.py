@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidQuery
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, At, Between, Condition, HasKey, Is, Missing, Not, Query, Sort
+from mahavishnu.model.record import Version
 from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import (
     LONGEST_TERM,

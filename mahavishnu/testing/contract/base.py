@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic
 
@@ -16,8 +16,8 @@ from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import CorruptRecord, StoreError
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Condition, Is, Query, Sort
+from mahavishnu.model.record import Version, Versioned
 from mahavishnu.stores.base import Collection, Cursor, Page, Result, Store, Tally
 from mahavishnu.stores.kind import Field, FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
@@ -111,8 +111,7 @@ ANYTHING: dict[str, Any] = {  # what a task may be, which need not be an object
 TORN = "torn"  # a parcel of this colour can be written, but not be read back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class Parcel(Versioned, frozen=True, kw_only=True):
     """A record with a field of every type."""
 
     key: str
@@ -125,7 +124,7 @@ class Parcel:
     labels: Json = EMPTY
     contents: Json = EMPTY
     note: str | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
 
 def _encode(parcel: Parcel) -> str:

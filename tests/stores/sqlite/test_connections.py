@@ -19,8 +19,8 @@ import pytest
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Missing, Query, Sort
+from mahavishnu.model.record import Version
 from mahavishnu.stores.base import get_one, scan, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS

@@ -26,8 +26,8 @@ from mahavishnu.model.errors import (
 )
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import AnyOf, Is, Not, Query, Sort, letter_query
+from mahavishnu.model.record import Version
 from mahavishnu.stores.base import Cursor, get_one, write_one
 from mahavishnu.stores.kind import Field, FieldType, Kind
 from mahavishnu.stores.kinds import LETTERS

@@ -1,25 +1,25 @@
-"""Kinds whose codec and searchable fields are read off a frozen dataclass; msgspec checks what is read."""
+"""Kinds whose codec and searchable fields are read off a record; msgspec checks what is read."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
 from types import GenericAlias, MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct
+from msgspec.structs import astuple, replace
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import CorruptRecord, MahavishnuError
 from mahavishnu.model.json_value import Json
-from mahavishnu.model.letter_parts import Version, compile_function, draft_copier, fast_constructor
+from mahavishnu.model.record import Value, Version, defaults_of
 from mahavishnu.stores.kind import Field, FieldType, Kind, ReconcileResult, T, instant_text
 
 UNREADABLE = (AttributeError, OverflowError, TypeError, ValueError, MahavishnuError)  # ValueError: also msgspec's own
@@ -71,7 +71,12 @@ def why_unreadable(problem: Exception) -> str:
     return _PLACE.sub(r"\2: \1", _MISSING.sub(r"it has no '\1'", str(problem)))
 
 
-def dataclass_kind(
+def set_version(record: Any, version: Version | None) -> Any:
+    """Return the record as it is stored under this version."""
+    return replace(record, version=version)
+
+
+def record_kind(
     record: type[T],
     *,
     name: str,
@@ -83,24 +88,24 @@ def dataclass_kind(
     due: str | None = None,
     key: str = "key",
 ) -> Kind[T]:
-    """The kind of a frozen dataclass with a `key` and a `version` (last, None by default).
+    """The kind of a record with a `key` and a `version` (last, None by default).
 
     Its fields may be texts, whole numbers, booleans (searched as 0 and 1), instants, enums of texts, tuples of texts,
-    numbers, `Json`, small frozen dataclasses, tuples of all these and mappings from texts to them, each or None. Which
+    numbers, `Json`, small frozen structs, tuples of all these and mappings from texts to them, each or None. Which
     can be searched follows from that: texts and enums are KEYWORD, tuples of them KEYWORDS, instants DATE, whole
     numbers INTEGER, `Json` JSON; the others are BLOB. `types` says otherwise for some, `more` adds derived fields. A
     field that a stored document lacks has its default, so that records may grow new ones.
     """
-    form = _RecordForm(record)
-    users = {field for field, each in form.fields.items() if each.type is FieldType.JSON}
-    as_document = form.compile_writer(without=users)
+    form = _RecordForm(record, is_part=False)
+    users = {field: place for place, (field, each) in enumerate(form.fields.items()) if each.type is FieldType.JSON}
+    places = tuple(users.values())
 
     def encode(made: T) -> str:
-        return json_text(as_document(made))
+        return json_text(form.write(made, places))
 
     def decode(document: Mapping[str, Any], version: Version) -> T:
         try:
-            made: T = form.read(msgspec.convert(document, form.json), version)
+            made: T = form.read(msgspec.convert(document, form.json), version=version)
             return made
         except UNREADABLE as problem:
             named = document.get(next(iter(form.fields))) if isinstance(document, Mapping) else None
@@ -110,7 +115,7 @@ def dataclass_kind(
 
     def decode_text(text: str, version: Version) -> T | None:
         try:
-            made: T = form.read(read_text(text), version)
+            made: T = form.read(read_text(text), version=version)
             return made
         except (*UNREADABLE, RecursionError):
             return None  # `decode` looks what it is
@@ -129,7 +134,7 @@ def dataclass_kind(
         encode=encode,
         decode=decode,
         decode_text=decode_text,
-        versioned=_version_setter(record),
+        versioned=set_version,
         fields=(*(search_field(field, each) for field, each in form.fields.items()), *more),
         indexes=tuple(indexes),
         reconcile=reconcile,
@@ -139,33 +144,11 @@ def dataclass_kind(
     )
 
 
-def _version_setter(record: type[T]) -> Callable[[T, Version | None], T]:
-    """Return what puts a version on a record: with slots, in a fifth of the time that `replace` takes."""
-    if "__slots__" not in vars(record):
-        return lambda made, version: replace(made, version=version)  # type: ignore[type-var]
-    copied = draft_copier(record)
-
-    def set_version(made: T, version: Version | None) -> T:
-        draft = copied(made)
-        draft.version = version
-        draft.__class__ = record
-        return cast("T", draft)
-
-    return set_version
-
-
-def _constructor(record: type[Any]) -> Any:
-    """Return a quick constructor of the record: the class itself if it does more than keep its values."""
-    makes_more = hasattr(record, "__post_init__") or any(each.default_factory is not MISSING for each in fields(record))
-    return record if makes_more or "__slots__" not in vars(record) else fast_constructor(record)
-
-
 def _same(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Value, frozen=True):
     """Form of values of one type in a document: their type there, and how they get there and back."""
 
     json: Any
@@ -181,63 +164,47 @@ class _Form:
 
 
 class _RecordForm:
-    """Form of a dataclass: `json` is its struct, `read` makes a record. Compiled: loops would take twice as long."""
+    """Form of a record: `json` is its document's struct, `write` makes that of a record, and `read` a record of it.
 
-    def __init__(self, record: type[Any]) -> None:
+    A document that is no part of another one leaves out what is None by default, and the fields `without`.
+    """
+
+    def __init__(self, record: Any, *, is_part: bool) -> None:
         hints = get_type_hints(record)
-        self._known = [each for each in fields(record) if each.name != "version"]
-        self.fields = {each.name: _form(hints[each.name]) for each in self._known}
-        self.json = msgspec.defstruct(
-            record.__name__,
-            [
-                (name, form.json) if _is_required(each) else (name, form.json | UnsetType, UNSET)
-                for each, (name, form) in zip(self._known, self.fields.items(), strict=True)
-            ],
-            kw_only=True,
-        )
-        self.write = self.compile_writer(whole=True)  # of a record inside of another one
-        self.read = self._compile_reader(record)
-
-    def compile_writer(self, without: Collection[str] = (), whole: bool = False) -> Callable[[Any], dict[str, Any]]:
-        """Compile what makes a document of a record: `whole`, or without values that are None by default."""
-        scope: dict[str, Any] = {}
-        lines = ["document = {}"]
-        for each in self._known:
-            name, write = each.name, self.fields[each.name].write
-            if name in without:
-                continue
-            scope[f"_{name}"] = write
-            value = f"record.{name}" if write is _same else f"_{name}(record.{name})"
-            if each.default is None and not whole:
-                lines.append(f"if (value := {value}) is not None: document[{name!r}] = value")
+        self._record = record
+        self._names = tuple(name for name in record.__struct_fields__ if name != "version")
+        self.fields = {name: _form(hints[name]) for name in self._names}
+        defaults = defaults_of(record)
+        members: list[Any] = []
+        for name, form in self.fields.items():
+            if (default := defaults.get(name, NODEFAULT)) is NODEFAULT:
+                members.append((name, form.json))
             else:
-                lines.append(f"document[{name!r}] = {value}")
-        written: Callable[[Any], dict[str, Any]] = compile_function("record", [*lines, "return document"], scope)
-        return written
+                members.append((name, form.json | UnsetType, None if default is None else UNSET))
+        self.json = defstruct(record.__name__, members, omit_defaults=not is_part, kw_only=True)
+        self._values_of = attrgetter(*self._names, self._names[0])  # of one name alone it would give no tuple
+        self._writers = [
+            (self._names.index(name), form.write) for name, form in self.fields.items() if form.write is not _same
+        ]
+        self._readers = [(name, form.read) for name, form in self.fields.items() if form.read is not _same]
 
-    def _compile_reader(self, record: type[Any]) -> Callable[..., Any]:
-        """Compile what makes a record of a document; a missing field has its default."""
-        scope: dict[str, Any] = {"Record": _constructor(record), "UNSET": UNSET}
-        values: list[str] = []
-        for each in self._known:
-            name, read = each.name, self.fields[each.name].read
-            scope[f"_read_{name}"] = read
-            value = "{}" if read is _same else f"_read_{name}({{}})"
-            if _is_required(each):
-                values.append(f"{name}={value.format(f'document.{name}')}")
-                continue
-            by_factory = each.default is MISSING
-            scope[f"_{name}"] = each.default_factory if by_factory else each.default
-            default = f"_{name}()" if by_factory else f"_{name}"
-            values.append(f"{name}={default} if (value := document.{name}) is UNSET else {value.format('value')}")
-        made = f"Record({', '.join(values)}"
-        lines = [f"return {made}) if version is UNSET else {made}, version=version)"]
-        read_record: Callable[..., Any] = compile_function("document, version=UNSET", lines, scope)
-        return read_record
+    def write(self, record: Any, without: Sequence[int] = ()) -> Any:
+        """Return the document of a record, without the fields at these places."""
+        values = list(self._values_of(record))
+        for place in without:
+            values[place] = UNSET
+        for place, write in self._writers:
+            if values[place] is not UNSET:
+                values[place] = write(values[place])
+        return self.json(**dict(zip(self._names, values, strict=False)))
 
-
-def _is_required(field: Any) -> bool:
-    return field.default is field.default_factory is MISSING
+    def read(self, document: Any, **more: Any) -> Any:
+        """Return the record of a document; a missing field has its default."""
+        known = {name: value for name, value in zip(self._names, astuple(document), strict=True) if value is not UNSET}
+        for name, read in self._readers:
+            if name in known:
+                known[name] = read(known[name])
+        return self._record(**known, **more)
 
 
 def _form(hint: Any) -> _Form:
@@ -253,8 +220,8 @@ def _form(hint: Any) -> _Form:
         return _Form(GenericAlias(dict, (str, each.json)), FieldType.BLOB, _in_each(each.write), _in_each(each.read))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _Form(hint, FieldType.KEYWORD, attrgetter("value"), as_is=issubclass(hint, str))
-    if isinstance(hint, type) and is_dataclass(hint):
-        record = _RecordForm(hint)
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        record = _RecordForm(hint, is_part=True)
         return _Form(record.json, FieldType.BLOB, record.write, record.read)
     raise TypeError(f"a record cannot have a field of type {hint}")
 

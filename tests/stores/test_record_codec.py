@@ -1,10 +1,10 @@
-"""Kinds that are read off a dataclass: what is written comes back, what is searched fits, rubbish is refused."""
+"""Kinds that are read off a record: what is written comes back, what is searched fits, rubbish is refused."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import field
 
 from mahavishnu.bulk.records import RUNS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.model.errors import CorruptRecord
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter_parts import Version
 from mahavishnu.model.query import Is, Query
+from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.stores.base import write_one
-from mahavishnu.stores.dataclass_codec import dataclass_kind
 from mahavishnu.stores.kind import FieldType
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.record_codec import record_kind
 from mahavishnu.stores.sqlite import SQLiteStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -33,15 +34,13 @@ class Colour(StrEnum):
     BLUE = "blue"
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Value, frozen=True):
     at: datetime
     text: str | None = None
     body: Json = EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(Versioned, frozen=True):
     name: str
     at: datetime
     colour: Colour
@@ -57,14 +56,14 @@ class Thing:
     counts: Mapping[str, int] = field(default_factory=dict)
     body: Json = EMPTY
     patch: Json | None = None
-    version: Version | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def key(self) -> str:
         return self.name
 
 
-THINGS = dataclass_kind(Thing, name="things", index="things", types={"note": FieldType.TEXT}, indexes=[("at",)])
+THINGS = record_kind(Thing, name="things", index="things", types={"note": FieldType.TEXT}, indexes=[("at",)])
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 moments = st.integers(0, 10**7).map(lambda seconds: NOON + timedelta(seconds=seconds, milliseconds=seconds % 1000))
 values = st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | texts, lambda x: st.lists(x, max_size=3))
@@ -172,11 +171,10 @@ def test_a_small_record_of_defaults_is_an_object(broken: Any) -> None:
 
 
 def test_only_what_can_be_written_may_be_a_field() -> None:
-    @dataclass(frozen=True)
-    class Odd:
+    class Odd(Versioned, frozen=True):
         key: str
         what: complex
         version: Version | None = None
 
     with pytest.raises(TypeError, match="complex"):
-        dataclass_kind(Odd, name="odd", index="odd")
+        record_kind(Odd, name="odd", index="odd")

@@ -10,7 +10,7 @@ import mahavishnu
 
 PROGRAM = """
 import threading, msgspec
-from mahavishnu.stores.dataclass_codec import converter_to
+from mahavishnu.stores.record_codec import converter_to
 
 begun, goes_on = threading.Event(), threading.Event()
 
@@ -43,4 +43,4 @@ def test_a_type_may_be_read_for_the_first_time_by_several_threads_at_once() -> N
 def test_all_documents_are_read_so() -> None:
     folder = Path(mahavishnu.__file__).parent
     uses = {each.name for each in folder.rglob("*.py") if "msgspec.convert(" in each.read_text("utf-8")}
-    assert uses == {"dataclass_codec.py"}
+    assert uses == {"record_codec.py"}
