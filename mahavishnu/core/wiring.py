@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue, all_kinds
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.telemetry import make_tracing
 from mahavishnu.events.rules import EventRules
@@ -56,7 +56,7 @@ FROM_THE_START = frozenset(
 
 def store_from(settings: MahavishnuSettings) -> Store:
     """The store that letters are kept in, not opened yet."""
-    return open_store(**settings.store_arguments(), kinds=KINDS)
+    return open_store(**settings.store_arguments(), kinds=all_kinds())
 
 
 def follow_event_rules(dlq: DeadLetterQueue) -> None:
@@ -104,7 +104,9 @@ def queue_from(
     )
     follow_arrivals(queue)
     if store is None and not isinstance(queue.store, MemoryStore):
-        queue.context.open_beside = lambda: open_store(**{**settings.store_arguments(), "local": None}, kinds=KINDS)
+        queue.context.open_beside = lambda: open_store(
+            **{**settings.store_arguments(), "local": None}, kinds=all_kinds()
+        )
     return queue
 
 

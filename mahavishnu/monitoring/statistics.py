@@ -16,7 +16,6 @@ from mahavishnu.model.errors import InvalidInput, StoreError, StoreUnavailable
 from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.query import Condition, Is, Not, Query, Sort
 from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, finds_are_current, home_of, is_home_away
-from mahavishnu.stores.fallback.store import KeptLocally
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.workers.rules import what_fits, what_is_missing
 
@@ -123,6 +122,8 @@ class LocalStoreReport:
         if not Path(store.place).is_absolute():
             drain = "they are lost if that process has ended"
         if store.kept:
+            from mahavishnu.stores.fallback.store import KeptLocally  # rare, and lists start without it
+
             kept = KeptLocally(store.kept, store.letters).describe()
             seen = f" (last seen {instant_text(store.seen_at)}): {drain}" if self.stale else f", process {store.pid}"
             return f"{kept} still in a local store on {where}{seen}"

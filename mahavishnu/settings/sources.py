@@ -17,10 +17,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.settings.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
+from mahavishnu.settings.places import FILE, PREFIX, QUEUE_FOLDER
+from mahavishnu.settings.schema import NESTED, Schema, fields, schema_at, variable
 
-FILE = Path("settings/mahavishnu.yaml")
-QUEUE_FOLDER = "queues"  # beside the settings file
 FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
 ARGUMENT = "argument"
 DEFAULT = "default"
