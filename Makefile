@@ -46,7 +46,7 @@ minimum: $(READY) ## Run some of the tests with the oldest versions that pyproje
 		hypothesis 'pytest>=8.2' pytest-asyncio pytest-xdist respx
 	build/minimum/bin/pytest -W default -p no:cacheprovider -q -n 2 $(MINIMUM_TESTS) $(ARGS)
 
-check: $(READY) ## Check format, lint, types, the direction of imports, the rules of the house, and the length of walks
+check: $(READY) ## Check format, lint, types, the direction of imports, the rules of the house, and what starts import
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/write_sync_stub.py --check
@@ -55,6 +55,7 @@ check: $(READY) ## Check format, lint, types, the direction of imports, the rule
 	$(BIN)/mypy build/checked/sync_module.py  # behind its stub, mypy does not see it
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python tools/check_starts.py
 	$(BIN)/python -m benchmarks.walks --check
 	$(BIN)/python tools/format_templates.py --check
 

@@ -60,6 +60,8 @@ class ProcessBackend:
     ) -> DeadLetterQueue:
         """Return a queue as default settings describe it, on a SQLite file; `settings` are read for what needs them."""
         from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions, all_kinds
+        from mahavishnu.engine.letter_factory import LetterFactory
+        from mahavishnu.model.ids import DEFAULT_NAMESPACE
         from mahavishnu.stores.kinds import HISTORY, LETTERS
         from mahavishnu.stores.urls import open_store
 
@@ -68,7 +70,8 @@ class ProcessBackend:
 
             return chain_from(settings())
 
-        options = QueueOptions(chain) if namespace is None else QueueOptions(chain, namespace=namespace)
+        factory = LetterFactory(by_category=True)
+        options = QueueOptions(chain, factory, namespace=namespace or DEFAULT_NAMESPACE)
         queue = DeadLetterQueue(store=open_store(url, kinds=(LETTERS, HISTORY)), options=options)  # others when used
         queue.context.open_beside = lambda: open_store(url, kinds=all_kinds())
         return queue
