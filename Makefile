@@ -12,10 +12,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove simulate minimum check fix coverage docs bench diagram pictures clean
+.PHONY: help setup run test prove simulate minimum check fix coverage docs bench bench-peers diagram pictures clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the project and its tools; does nothing while it is up to date
 
@@ -77,6 +77,9 @@ bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/
 	$(BIN)/python -m benchmarks.engine $(ARGS)
 	$(BIN)/python -m benchmarks.texts $(ARGS)
 	$(BIN)/python -m benchmarks.api $(ARGS)
+
+bench-peers: $(READY) ## Run the same jobs on other systems, in environments of their own; ARGS="--jobs 300 --rounds 1 arq rq" for some
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
 	$(BIN)/python -m docs.draw_lifecycle
