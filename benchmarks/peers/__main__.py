@@ -60,7 +60,7 @@ PEERS: Mapping[str, Peer] = {
     ),
     "taskiq": Peer(
         "with_taskiq", "redis", ("taskiq", "taskiq-redis"), "a stream, idle_timeout 5 s, SimpleRetryMiddleware",
-        "at least once after idle_timeout; the error of an attempt is not kept",
+        "at least once, after idle_timeout and when another task comes; the error of an attempt is not kept",
     ),
     "dramatiq": Peer(
         "with_dramatiq", "redis", ("dramatiq[redis]",), "8 threads, backoff 1 ms, heartbeat_timeout 5 s",
@@ -217,8 +217,12 @@ def versions_of(name: str) -> str:
         return "this commit"
     names = [each.partition("[")[0] for each in peer.packages]
     program = "import sys, importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    python = str(environment_of(peer) / "bin" / "python")
-    return subprocess.run([python, "-c", program, *names], check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        python = str(environment_of(peer) / "bin" / "python")
+        command = [python, "-c", program, *names]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return f"{', '.join(names)}, not installed"
 
 
 def measure(names: Sequence[str], jobs: int, rounds: int, *, kill: bool, quiet: float) -> list[Result]:
@@ -226,14 +230,14 @@ def measure(names: Sequence[str], jobs: int, rounds: int, *, kill: bool, quiet: 
     results: list[Result] = []
     with ExitStack() as stack:
         running: dict[str, Running | Missing] = {}
-        for server in dict.fromkeys(PEERS[name].server for name in names):
+        for needed in dict.fromkeys(PEERS[name].server for name in names):
             try:
-                running[server] = stack.enter_context(SERVERS[server]())
+                running[needed] = stack.enter_context(SERVERS[needed]())
             except (Missing, OSError, subprocess.SubprocessError) as missing:
-                running[server] = Missing(str(missing))
+                running[needed] = Missing(str(missing))
         serial = 0
         for number in range(1 + rounds + kill):  # the first one warms the servers up, and does not count
-            for name in names[number % len(names) :] + names[: number % len(names)]:
+            for name in (*names[number % len(names) :], *names[: number % len(names)]):
                 server = running[PEERS[name].server]
                 serial += 1
                 if isinstance(server, Missing):
@@ -271,15 +275,13 @@ class Row:
 def row_of(name: str, results: Sequence[Result]) -> Row:
     """Return the medians of a peer's rounds, and what a kill cost it."""
     own = [each for each in results if each.peer == name]
-    whole = [each for each in own if each.rate is not None]
     after = next((each for each in own if each.settled_seconds is not None), None)
     killed = "–" if after is None else f"{after.lost} lost or stuck, {after.repeated} twice, {after.settled_seconds} s"
-    rates = [statistics.median(each) if each else None for each in (
-        [float(each.rate or 0) for each in whole],
-        [float(each.with_start or 0) for each in whole],
-        [each.p50_ms or 0.0 for each in whole],
-    )]  # fmt: skip
-    return Row(name, *rates, killed, {each.note for each in own if each.note})
+    rate, with_start, p50_ms = (
+        statistics.median(known) if (known := [value for value in values if value is not None]) else None
+        for values in zip(*((each.rate, each.with_start, each.p50_ms) for each in [*own, Result(name, 0)]), strict=True)
+    )
+    return Row(name, rate, with_start, p50_ms, killed, {each.note for each in own if each.note})
 
 
 def table(rows: Sequence[Row]) -> str:

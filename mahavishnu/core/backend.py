@@ -46,8 +46,9 @@ class ProcessBackend:
     def make_queue(self, settings: MahavishnuSettings) -> DeadLetterQueue:
         """Return a queue on the store of the settings, not opened yet."""
         from mahavishnu.core.wiring import queue_from
+        from mahavishnu.stores.kinds import HISTORY, LETTERS
 
-        return queue_from(settings)
+        return queue_from(settings, kinds=(LETTERS, HISTORY))
 
     def plain_store(self, given: str | None) -> str | None:
         """Return the SQLite file that is meant, if nothing else is set; None if the settings have to be read."""

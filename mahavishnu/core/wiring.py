@@ -17,6 +17,7 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.places import NO_STORE
 from mahavishnu.settings.wiring import (
     backoffs_from,
     breakers_from,
@@ -54,9 +55,10 @@ FROM_THE_START = frozenset(
 )
 
 
-def store_from(settings: MahavishnuSettings) -> Store:
-    """The store that letters are kept in, not opened yet."""
-    return open_store(**settings.store_arguments(), kinds=all_kinds())
+def store_from(settings: MahavishnuSettings, kinds: Sequence[Kind[Any]] | None = None) -> Store:
+    """The store that letters are kept in, not opened yet; of `kinds` where it is a file, which has others when used."""
+    few = kinds if settings.dlq_store_url.startswith("sqlite:") and settings.dlq_local_url == NO_STORE else None
+    return open_store(**settings.store_arguments(), kinds=all_kinds() if few is None else few)
 
 
 def follow_event_rules(dlq: DeadLetterQueue) -> None:
@@ -80,7 +82,12 @@ def follow_arrivals(dlq: DeadLetterQueue) -> None:
 
 
 def queue_from(
-    settings: MahavishnuSettings, *, store: Store | None = None, clock: Clock | None = None, chain: Chain | None = None
+    settings: MahavishnuSettings,
+    *,
+    store: Store | None = None,
+    clock: Clock | None = None,
+    chain: Chain | None = None,
+    kinds: Sequence[Kind[Any]] | None = None,
 ) -> DeadLetterQueue:
     """The queue as the settings describe it; `store`, `clock` and `chain` may be given.
 
@@ -88,7 +95,7 @@ def queue_from(
     """
     queue = DeadLetterQueue(
         max_size=settings.dlq_max_size,
-        store=store or store_from(settings),
+        store=store or store_from(settings, kinds),
         clock=clock,
         options=QueueOptions(
             chain=chain or partial(chain_from, settings),

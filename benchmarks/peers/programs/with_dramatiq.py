@@ -4,7 +4,7 @@ import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 from job import JOBS, SECONDS, URL, execute, run
 
-dramatiq.set_broker(RedisBroker(url=URL, heartbeat_timeout=1000 * SECONDS, maintenance_chance=10_000))
+dramatiq.set_broker(RedisBroker(url=URL, heartbeat_timeout=1000 * SECONDS, maintenance_chance=100_000))
 
 
 @dramatiq.actor(max_retries=3, min_backoff=1, max_backoff=1)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from job import JOBS, SECONDS, URL, note, numbers, run
+from job import JOBS, SECONDS, URL, failed, note, numbers, run
 
 AT_ONCE = 200  # jobs that are submitted at the same time
 
@@ -27,10 +27,10 @@ async def serve(*, to_the_end: bool) -> None:
         dlq_retry_interval_seconds=10,
     )
     app = MahavishnuApp(settings)
-    assert app.dlq_integration is not None
+    assert app.dlq_integration is not None and app.dlq is not None
     app.dlq_integration.set_strategy(lambda occurrence: Decision(True, "retried at once", "immediate"))
     app.register_adapter("work", work)
-    places = asyncio.Semaphore(AT_ONCE)
+    places, before = asyncio.Semaphore(AT_ONCE), frozenset(failed)
 
     async def submit(number: int) -> None:
         async with places:
@@ -43,7 +43,9 @@ async def serve(*, to_the_end: bool) -> None:
         await app.start_dlq_processor()
         async with asyncio.TaskGroup() as group:
             for number in sorted(set(range(JOBS)) - numbers("A")):
-                group.create_task(submit(number))
+                # Whoever has no answer looks whether there is a letter, before submitting the job again.
+                if number not in before or await app.dlq.get_task(f"job-{number}", include_archived=True) is None:
+                    group.create_task(submit(number))
         await asyncio.Event().wait()
 
 

@@ -6,7 +6,9 @@ from job import JOBS, SECONDS, URL, execute, run
 from taskiq import SimpleRetryMiddleware
 from taskiq_redis import RedisStreamBroker
 
-broker = RedisStreamBroker(URL, idle_timeout=1000 * SECONDS).with_middlewares(SimpleRetryMiddleware(3))
+broker = RedisStreamBroker(URL, idle_timeout=1000 * SECONDS, unacknowledged_lock_timeout=SECONDS).with_middlewares(
+    SimpleRetryMiddleware(3)
+)
 
 
 @broker.task(retry_on_error=True, max_retries=3)
