@@ -12,10 +12,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test prove simulate minimum check fix coverage docs bench diagram pictures clean
+.PHONY: help setup run test prove simulate minimum check fix coverage docs bench bench-peers diagram pictures clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the project and its tools; does nothing while it is up to date
 
@@ -46,7 +46,7 @@ minimum: $(READY) ## Run some of the tests with the oldest versions that pyproje
 		hypothesis 'pytest>=8.2' pytest-asyncio pytest-xdist respx
 	build/minimum/bin/pytest -W default -p no:cacheprovider -q -n 2 $(MINIMUM_TESTS) $(ARGS)
 
-check: $(READY) ## Check format, lint, types, the direction of imports, the rules of the house, and the length of walks
+check: $(READY) ## Check format, lint, types, the direction of imports, the rules of the house, and what starts import
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/write_sync_stub.py --check
@@ -55,6 +55,7 @@ check: $(READY) ## Check format, lint, types, the direction of imports, the rule
 	$(BIN)/mypy build/checked/sync_module.py  # behind its stub, mypy does not see it
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python tools/check_starts.py
 	$(BIN)/python -m benchmarks.walks --check
 	$(BIN)/python tools/format_templates.py --check
 
@@ -76,6 +77,9 @@ bench: $(READY) ## Measure the stores, the engine and the HTTP API; writes docs/
 	$(BIN)/python -m benchmarks.engine $(ARGS)
 	$(BIN)/python -m benchmarks.texts $(ARGS)
 	$(BIN)/python -m benchmarks.api $(ARGS)
+
+bench-peers: $(READY) ## Run the same jobs on other systems, in environments of their own; ARGS="--jobs 300 --rounds 1 arq rq" for some
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 diagram: $(READY) ## Redraw docs/lifecycle.md from the table of moves
 	$(BIN)/python -m docs.draw_lifecycle

@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Run the command line and return its exit code. Without the extra `cli` it only says how to get that."""
-    gc.set_threshold(100_000)  # importing makes objects that stay: looking for garbage among them takes its time
+    gc.set_threshold(200_000)  # importing makes objects that stay: looking for garbage among them takes its time
     try:
         before = signal.signal(signal.SIGINT, _end)
         try:

@@ -28,7 +28,7 @@ from mahavishnu.http.schemas import (
 )
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
-from mahavishnu.search.service import as_query
+from mahavishnu.search.rules import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
 _NO_RUN = problem_responses(404)
@@ -132,7 +132,7 @@ class RunItemQuery(NamespacePageQuery):
 async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
     """Return the letters of a run, how many of them cannot be moved and why, and its waves. Nothing is changed."""
     seen = await dlq.service(BulkRuns).preview(
-        body.verb, as_query(body.filter, dlq.context.clock.now()), **body.options
+        body.verb, as_query(vars(body.filter), dlq.context.clock.now()), **body.options
     )
     return json_response({**to_json(seen), "samples": [letter_json(letter) for letter in seen.samples]})
 
@@ -140,7 +140,7 @@ async def preview(dlq: Queue, actor: Viewer, body: NewRun) -> Response:
 @router.post("", status_code=202, response_model=Run, summary="Begin a run")
 async def begin(request: Request, dlq: Queue, actor: Operator, body: NewRun) -> Response:
     """Start a run. The workers carry it out, even if this server stops; its Location shows the progress."""
-    query, by = as_query(body.filter, dlq.context.clock.now()), acting_name(actor, body.by)
+    query, by = as_query(vars(body.filter), dlq.context.clock.now()), acting_name(actor, body.by)
     run = await dlq.service(BulkRuns).start(body.verb, query, by=by, reason=body.reason, **body.options)
     shown, own = run_json(run), request.app.state.dlq.namespace
     there = "" if shown["namespace"] == own else f"?{urlencode({'namespace': shown['namespace']})}"

@@ -27,7 +27,7 @@ from mahavishnu.model import query as queries
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.record import Value
-from mahavishnu.search.service import as_query
+from mahavishnu.search.rules import as_query
 
 VERBS: Mapping[str, LetterVerb] = {verb.name: verb for verb in MOVES_OF_MANY}
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SelectionView(Value, frozen=True):
 
 def query_of(params: SelectionQuery, dlq: LetterQueue) -> queries.Query:
     """Return the query of the selection. Raise InvalidQuery."""
-    query = as_query(params, dlq.clock.now())
+    query = as_query(vars(params), dlq.clock.now())
     if not params.entry_id:
         return query
     return queries.Query((*query.where, queries.Is("entry_id", tuple(params.entry_id))), query.sort, query.limit)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
@@ -228,10 +229,14 @@ async def open_connection(
 
     if dlq is None and not new:
         require_store(session)
-    queue = dlq or session.backend.make_queue(session.settings)
+    queue, backend = dlq or session.make_queue(), session.backend
     try:
-        api = session.backend.local_api(queue, session.settings.server.max_body_bytes)
-        connection = Connection(LocalTransport(api, mask(session.settings.dlq_store_url)), session, queue)
+        transport = LocalTransport(
+            lambda: backend.local_api(queue, session.settings.server.max_body_bytes),
+            mask(session.store_url),
+            partial(backend.read, queue),
+        )
+        connection = Connection(transport, session, queue)
         health = await queue.health()
         if dlq is None and health.waiting and (bring_home := getattr(queue.context.store, "bring_home", None)):
             await bring_home()
@@ -240,7 +245,7 @@ async def open_connection(
                 print_notice(f"brought home from a local store: {count_of(kept - health.waiting, 'record')}")
         connection.note_health(health.status, health.detail)
         yield connection
-        await api.close()
+        await transport.close()
     finally:
         if dlq is None:
             await queue.shutdown()
@@ -260,7 +265,7 @@ def run_conversation(
 
 def require_store(session: Session) -> None:
     """Raise Unreachable for a file that is not there: a mistaken name must not look like an empty store."""
-    url = session.settings.dlq_store_url
+    url = session.store_url
     if not url.startswith("sqlite:") or (session.store is None and session.backend.is_default_store(url)):
         return
     from mahavishnu.stores.sqlite import SQLiteStore

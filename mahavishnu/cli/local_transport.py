@@ -5,18 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from mahavishnu.cli.client import Answer
+from mahavishnu.cli.client import API, Answer
+from mahavishnu.http.responses import json_bytes, link_to
+
+if TYPE_CHECKING:
+    from mahavishnu.http.responses import Document
 
 _MAX_QUEUED = 8  # parts of an answer that may wait for their reader
 
 Message = MutableMapping[str, Any]
 
-App = Callable[
-    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
+Read = Callable[[str, str], Awaitable["Document | None"]]
+
+
+class App(Protocol):
+    """An ASGI app of this process."""
+
+    def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+        /,
+    ) -> Awaitable[None]: ...
+
+    async def close(self) -> None: ...
 
 
 class LocalTransport:
@@ -25,11 +43,25 @@ class LocalTransport:
     base = "http://localhost"
     authorized = False  # requests inside of a process need no token
 
-    def __init__(self, app: App, where: str) -> None:
-        self._app, self.where = app, where
+    def __init__(self, make_app: Callable[[], App], where: str, read: Read) -> None:
+        """Send requests to the app, which is made at first use; but reads first to `read`, which may not need it."""
+        self._make_app, self.where, self._read = make_app, where, read
+
+    @cached_property
+    def app(self) -> App:
+        """The API."""
+        return self._make_app()
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
         """Send one request and return its whole answer. Raises what the app raises."""
+        asked = urlsplit(url)
+        if method == "GET" and asked.path.startswith(API):
+            found = await self._read(asked.path.removeprefix(API), asked.query)
+            if found is not None:
+                headers = {name.lower(): value for name, value in found.headers.items()}
+                if found.next is not None:
+                    headers["link"] = link_to(asked.path, parse_qsl(asked.query), str(found.next))
+                return Answer(url, HTTPStatus.OK, headers, json_bytes(found.value))
         start: Message = {"status": 500, "headers": []}
         parts: list[bytes] = []
 
@@ -40,13 +72,13 @@ class LocalTransport:
             else:
                 parts.append(message.get("body", b""))
 
-        await self._app(_scope(method, url, headers), _receiver(content or b""), send)
+        await self.app(_scope(method, url, headers), _receiver(content or b""), send)
         return Answer(url, start["status"], _headers(start), b"".join(parts))
 
     @asynccontextmanager
     async def stream(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
         """The head of an answer, and its body part by part. Raises what the app raises."""
-        stream = _Stream(self._app, _scope("GET", url, headers))
+        stream = _Stream(self.app, _scope("GET", url, headers))
         try:
             start = await stream.next_message() or {"status": 500, "headers": []}
             answer = Answer(url, start["status"], _headers(start))
@@ -55,7 +87,9 @@ class LocalTransport:
             await stream.close()
 
     async def close(self) -> None:
-        """Nothing is open between requests."""
+        """End the streams of events."""
+        if "app" in vars(self):
+            await self.app.close()
 
 
 class _Stream:

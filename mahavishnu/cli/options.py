@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,8 @@ from mahavishnu.cli.output import Failed
 from mahavishnu.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    pass
     from mahavishnu.engine.queue import LetterQueue
+    from mahavishnu.http.responses import Document
 
 SERVER_VARIABLE = "MAHAVISHNU_SERVER"
 USER_VARIABLE = "MAHAVISHNU_USER"
@@ -76,6 +76,23 @@ class Session:
         given: dict[str, Any] = {"dlq_store_url": self.store} if self.store else {}
         given |= {"dlq_namespace": self.namespace} if self.namespace not in (None, "*") else {}
         return self.backend.load_settings(self.settings_file, given)
+
+    @cached_property
+    def plain_store(self) -> str | None:
+        """The SQLite file that the letters are in, if nothing else is set; None if the settings have to be read."""
+        return None if self.settings_file or "settings" in vars(self) else self.backend.plain_store(self.store)
+
+    @property
+    def store_url(self) -> str:
+        """The URL of the store. Raises SettingsError."""
+        return self.plain_store or str(self.settings.dlq_store_url)
+
+    def make_queue(self) -> LetterQueue:
+        """Return a queue on the store, not opened yet. Raises SettingsError."""
+        if self.plain_store is None:
+            return self.backend.make_queue(self.settings)
+        named = None if self.namespace == "*" else self.namespace
+        return self.backend.make_plain_queue(self.plain_store, named, lambda: self.settings)
 
     def command(self, group: str, *words: str) -> str:
         """Return a command line about the same letters, ready to be typed."""
@@ -311,6 +328,15 @@ class Backend(Protocol):
 
     def make_queue(self, settings: Any) -> LetterQueue:
         """Return a queue on the store of the settings, not opened yet."""
+
+    def plain_store(self, given: str | None) -> str | None:
+        """Return the SQLite file that is meant, if nothing else is set; None if the settings have to be read."""
+
+    def make_plain_queue(self, url: str, namespace: str | None, settings: Callable[[], Any]) -> LetterQueue:
+        """Return a queue as default settings describe it, on a SQLite file; `settings` are read for what needs them."""
+
+    async def read(self, queue: LetterQueue, path: str, query: str) -> Document | None:
+        """Return the answer to a read; None if its route has to answer."""
 
     def open_queue(self, settings: Any) -> AbstractAsyncContextManager[LetterQueue]:
         """Open a queue on the store of the settings, with its classifier. Raises InvalidInput for rules."""

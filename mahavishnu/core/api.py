@@ -22,9 +22,9 @@ from mahavishnu.core.rooms import pages, rooms
 from mahavishnu.events import routes as events
 from mahavishnu.http.auth import Access, Actor, QueueViews, Role, Viewer, get_own_queue, wants_page
 from mahavishnu.http.middleware import AnswerMiddleware, ApiMiddleware, NamespacePaths
-from mahavishnu.http.responses import Problem, handle_errors, json_response, problem_responses
+from mahavishnu.http.responses import handle_errors, json_response, problem_responses
 from mahavishnu.http.routing import API, Router
-from mahavishnu.http.schemas import RequestModel, ResponseModel
+from mahavishnu.http.schemas import Problem, RequestModel, ResponseModel
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.monitoring import routes as health
 from mahavishnu.monitoring.page import show_overview

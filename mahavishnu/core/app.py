@@ -27,7 +27,7 @@ from mahavishnu.model.ids import new_task_id
 from mahavishnu.model.json_value import Json, texts
 from mahavishnu.model.letter import DEFAULT_ADAPTER, DeadLetter, adapter_named_by
 from mahavishnu.model.letter_parts import Source
-from mahavishnu.settings.schema import is_opensearch
+from mahavishnu.settings.places import is_opensearch
 from mahavishnu.settings.wiring import DeclaredQueues, chain_from, describe_file, other_local_files
 from mahavishnu.stores.base import Store
 from mahavishnu.stores.urls import opensearch_client

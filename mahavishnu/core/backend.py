@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote
 
-from mahavishnu.model.errors import InvalidInput
+from mahavishnu.core.rooms import rooms
+from mahavishnu.engine.rooms import load
+from mahavishnu.model.errors import InvalidInput, MahavishnuError
 
 if TYPE_CHECKING:
+    from mahavishnu.classify.chain import Chain
     from mahavishnu.core.api_local import LocalApi
     from mahavishnu.core.app import MahavishnuApp
     from mahavishnu.core.dead_letter_queue import DeadLetterQueue
     from mahavishnu.engine.queue import LetterQueue
+    from mahavishnu.http.responses import Document
     from mahavishnu.settings.settings import MahavishnuSettings
 
+_LONGEST = 1000  # characters of a query
 # --- `ProcessBackend`: settings, stores and apps for the command line, each imported when a command needs it
 
 
@@ -32,15 +39,43 @@ class ProcessBackend:
 
     def is_default_store(self, url: str) -> bool:
         """Return whether this URL is that of the default store."""
-        from mahavishnu.settings.schema import default_store_url
+        from mahavishnu.settings.places import default_store_url
 
         return url == default_store_url()
 
     def make_queue(self, settings: MahavishnuSettings) -> DeadLetterQueue:
         """Return a queue on the store of the settings, not opened yet."""
         from mahavishnu.core.wiring import queue_from
+        from mahavishnu.stores.kinds import HISTORY, LETTERS
 
-        return queue_from(settings)
+        return queue_from(settings, kinds=(LETTERS, HISTORY))
+
+    def plain_store(self, given: str | None) -> str | None:
+        """Return the SQLite file that is meant, if nothing else is set; None if the settings have to be read."""
+        from mahavishnu.settings.places import plain_store
+
+        return plain_store(given)
+
+    def make_plain_queue(
+        self, url: str, namespace: str | None, settings: Callable[[], MahavishnuSettings]
+    ) -> DeadLetterQueue:
+        """Return a queue as default settings describe it, on a SQLite file; `settings` are read for what needs them."""
+        from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions, all_kinds
+        from mahavishnu.engine.letter_factory import LetterFactory
+        from mahavishnu.model.ids import DEFAULT_NAMESPACE
+        from mahavishnu.stores.kinds import HISTORY, LETTERS
+        from mahavishnu.stores.urls import open_store
+
+        def chain() -> Chain:
+            from mahavishnu.settings.wiring import chain_from
+
+            return chain_from(settings())
+
+        factory = LetterFactory(by_category=True)
+        options = QueueOptions(chain, factory, namespace=namespace or DEFAULT_NAMESPACE)
+        queue = DeadLetterQueue(store=open_store(url, kinds=(LETTERS, HISTORY)), options=options)  # others when used
+        queue.context.open_beside = lambda: open_store(url, kinds=all_kinds())
+        return queue
 
     @asynccontextmanager
     async def open_queue(self, settings: MahavishnuSettings) -> AsyncIterator[DeadLetterQueue]:
@@ -50,6 +85,34 @@ class ProcessBackend:
 
         async with queue_from(settings, chain=chain_from(settings)) as queue:
             yield queue
+
+    async def read(self, queue: LetterQueue, path: str, query: str) -> Document | None:
+        """Return the answer to a read by the function that its route answers with; None if the route has to answer.
+
+        The route reads any request, and knows what is wrong with it. But it needs pydantic and a web framework, which
+        take longer to import than everything else.
+        """
+        given = parse_qs(query, keep_blank_values=True)
+        for each in (each for room in rooms() for each in room.reads):
+            match = re.fullmatch(each.path.replace("{}", "([^/]+)"), path)
+            if match is None:
+                continue
+            namespace = None if "namespace" in each.lists else given.pop("namespace", [None])[0]
+            several = any(len(texts) > 1 for name, texts in given.items() if name not in each.lists)
+            odd = len(query) > _LONGEST or not all(text for texts in given.values() for text in texts)
+            if several or odd or not given.keys() <= {*each.texts, *each.lists}:
+                return None
+            from mahavishnu.engine.audit import acting_as
+
+            values = {name: texts if name in each.lists else texts[0] for name, texts in given.items()}
+            try:
+                with acting_as(role="admin", via="cli"):
+                    view = queue if namespace is None else queue.in_namespace(namespace)
+                    found: Document = await load(each.target)(view, *map(unquote, match.groups()), **values)
+                    return found
+            except (MahavishnuError, LookupError, ValueError):
+                return None
+        return None
 
     def local_api(self, queue: LetterQueue, max_body_bytes: int) -> LocalApi:
         """Return the HTTP API of a queue as an ASGI app that needs no server."""

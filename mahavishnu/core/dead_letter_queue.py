@@ -7,7 +7,7 @@ rules of `mahavishnu.model`, write by compare-and-set, and publish events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from mahavishnu.queues.service import NamedQueues
     from mahavishnu.search.service import Search
     from mahavishnu.search.views import Views
+    from mahavishnu.stores.kind import Kind
     from mahavishnu.workers.claims import Claims
     from mahavishnu.workers.processing import Processing
     from mahavishnu.workers.service import AdapterLimits, Workers
@@ -66,12 +67,23 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 __all__ = [
-    "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",
+    "KINDS", "DLQFullError", "DeadLetterQueue", "DeadLetterStatus", "FailedTask", "LetterList", "QueueOptions",  # noqa: F822
     "RetryPolicy",
 ]  # fmt: skip
 offer_kinds(room_kinds)
-KINDS = (*stored_kinds(), WAITING)
 DLQFullError = QueueFull
+
+
+@cache
+def all_kinds() -> tuple[Kind[Any], ...]:
+    """Return the kinds of records of all rooms, which are imported for it."""
+    return (*stored_kinds(), WAITING)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "KINDS":
+        return all_kinds()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class DeadLetterQueue:
@@ -109,9 +121,9 @@ class DeadLetterQueue:
         if store is not None and opensearch_client is not None:
             raise InvalidInput("give a store or an opensearch_client, not both")
         self.observability = observability_manager
-        store = store or store_for(opensearch_client, KINDS)
+        store = store or store_for(opensearch_client, all_kinds)
         if hasattr(store, "on_arrival"):  # a pair of stores: what was kept locally comes home for every kind
-            for kind in KINDS:
+            for kind in all_kinds():
                 store.collection(kind)
         self.context = QueueContext(store, clock or SystemClock(), max_size, options or QueueOptions())
         self.context.session.shutdown = self.shutdown
@@ -342,7 +354,8 @@ class DeadLetterQueue:
     async def get_statistics(self) -> dict[str, Any]:
         """The queue in numbers: size, breakdowns, lifetime, processor, breakers, storage."""
         await self.open()
-        processor = self._processing.processor if self.context.is_at_home else None
+        home = self.home or self
+        processor = home.processing.processor if self.context.is_at_home and "processing" in vars(home) else None
         return await numbers.queue_statistics(self.context, self._ledger, processor, self.workers)
 
     async def get_statistics_by_reason(self) -> ReasonLines:

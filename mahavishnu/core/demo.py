@@ -33,7 +33,7 @@ from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.events import Event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.settings.schema import NO_STORE
+from mahavishnu.settings.places import NO_STORE
 
 if TYPE_CHECKING:
     from mahavishnu.core.app import MahavishnuApp

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import DeadLetterQueue, all_kinds
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.engine.telemetry import make_tracing
 from mahavishnu.events.rules import EventRules
@@ -18,6 +18,7 @@ from mahavishnu.model import backoff
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.clock import Clock
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.settings.places import NO_STORE
 from mahavishnu.settings.wiring import (
     backoffs_from,
     breakers_from,
@@ -55,9 +56,10 @@ FROM_THE_START = frozenset(
 )
 
 
-def store_from(settings: MahavishnuSettings) -> Store:
-    """The store that letters are kept in, not opened yet."""
-    return open_store(**settings.store_arguments(), kinds=KINDS)
+def store_from(settings: MahavishnuSettings, kinds: Sequence[Kind[Any]] | None = None) -> Store:
+    """The store that letters are kept in, not opened yet; of `kinds` where it is a file, which has others when used."""
+    few = kinds if settings.dlq_store_url.startswith("sqlite:") and settings.dlq_local_url == NO_STORE else None
+    return open_store(**settings.store_arguments(), kinds=all_kinds() if few is None else few)
 
 
 def follow_event_rules(dlq: DeadLetterQueue) -> None:
@@ -81,7 +83,12 @@ def follow_arrivals(dlq: DeadLetterQueue) -> None:
 
 
 def queue_from(
-    settings: MahavishnuSettings, *, store: Store | None = None, clock: Clock | None = None, chain: Chain | None = None
+    settings: MahavishnuSettings,
+    *,
+    store: Store | None = None,
+    clock: Clock | None = None,
+    chain: Chain | None = None,
+    kinds: Sequence[Kind[Any]] | None = None,
 ) -> DeadLetterQueue:
     """The queue as the settings describe it; `store`, `clock` and `chain` may be given.
 
@@ -89,7 +96,7 @@ def queue_from(
     """
     queue = DeadLetterQueue(
         max_size=settings.dlq_max_size,
-        store=store or store_from(settings),
+        store=store or store_from(settings, kinds),
         clock=clock,
         options=QueueOptions(
             chain=chain or partial(chain_from, settings),
@@ -105,7 +112,9 @@ def queue_from(
     )
     follow_arrivals(queue)
     if store is None and not isinstance(queue.store, MemoryStore):
-        queue.context.open_beside = lambda: open_store(**{**settings.store_arguments(), "local": None}, kinds=KINDS)
+        queue.context.open_beside = lambda: open_store(
+            **{**settings.store_arguments(), "local": None}, kinds=all_kinds()
+        )
     return queue
 
 

@@ -8,8 +8,8 @@ from pydantic import Field, StrictBool
 from starlette.responses import Response
 
 from mahavishnu.encryption.service import EncryptionRenewal
-from mahavishnu.http.auth import Actor, Queue, Role, acting_name, require_role
-from mahavishnu.http.responses import ScopeQuery, decode_id, json_response, problem_responses, to_json
+from mahavishnu.http.auth import Actor, Queue, Role, ScopeQuery, acting_name, require_role
+from mahavishnu.http.responses import decode_id, json_response, problem_responses, to_json
 from mahavishnu.http.routing import Depends, Router
 from mahavishnu.http.schemas import ActionRequest, Name, RequestModel, ResponseModel
 from mahavishnu.letters.service import LetterOperations

@@ -23,6 +23,19 @@ class Routes(Value, frozen=True):
         return load(self.target)
 
 
+class Read(Value, frozen=True):
+    """A function that answers GET on a path for the command line, as its route does, but without a web framework.
+
+    It is given the queue of the namespace, the variable parts of the path, and these parameters as they were sent; a
+    request with any other parameter is for the route.
+    """
+
+    path: str  #: below `/api/v1`; a variable part is `{}`
+    target: str
+    texts: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+
 class CommandGroup(Value, frozen=True):
     """The first word of commands, such as `mahavishnu dlq`; or, without a `Command` of its own, a whole command."""
 
@@ -49,6 +62,7 @@ class Room(Value, frozen=True, kw_only=True):
     services: Mapping[str, str] = field(default_factory=dict)  #: classes, by the attribute of the queue
     chores: str | None = None  #: a function from the queue to its periodic tasks
     routes: tuple[Routes, ...] = ()
+    reads: tuple[Read, ...] = ()
     groups: tuple[CommandGroup, ...] = ()
     commands: tuple[Command, ...] = ()
     pages: tuple[str, ...] = ()  #: modules with a `router`, and `LINKS` for the navigation

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
@@ -375,14 +375,14 @@ async def flush_before_exit(store: Store, waiting: WaitingRoom) -> None:
             log.error("%d records are lost if this process ends: only its memory holds them", lost)
 
 
-def store_for(opensearch_client: Any, kinds: Iterable[Kind[Any]]) -> Store:
+def store_for(opensearch_client: Any, all_kinds: Callable[[], Sequence[Kind[Any]]]) -> Store:
     """Memory, or OpenSearch through a given client with memory for when it is away."""
     if opensearch_client is None:
         return MemoryStore()
     from mahavishnu.stores.fallback import FallbackStore
     from mahavishnu.stores.opensearch import OpenSearchStore
 
-    kinds = list(kinds)
+    kinds = all_kinds()
     primary = OpenSearchStore(client=opensearch_client, kinds=kinds, timeout=_timeout_of(opensearch_client))
     return FallbackStore(primary, MemoryStore(), kinds=kinds)
 

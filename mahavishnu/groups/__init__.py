@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
+from mahavishnu.engine.rooms import Command, CommandGroup, Read, Room, Routes
 
 ROOM = Room(
     kinds=("mahavishnu.groups.records:GROUPS",),
     services={"groups": "mahavishnu.groups.service:Groups"},
     chores="mahavishnu.groups.service:chores",
     routes=(Routes("groups", "mahavishnu.groups.routes:router"),),
+    reads=(
+        Read("/groups", "mahavishnu.groups.service:groups_document", ("owner", "quiet", "sort", "limit", "cursor")),
+        Read("/groups/{}", "mahavishnu.groups.service:group_document"),
+    ),
     groups=(CommandGroup("group", "Look after groups of letters with the same cause."),),
     pages=("mahavishnu.groups.page",),
     commands=(

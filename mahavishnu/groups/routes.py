@@ -9,13 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.groups.rules import GroupView
-from mahavishnu.groups.service import Groups
+from mahavishnu.groups.service import Groups, group_document, groups_document
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
 from mahavishnu.http.responses import (
     decode_id,
     etag,
     json_response,
-    page_headers,
     problem_responses,
     refuse_if_changed,
     to_json,
@@ -94,16 +93,14 @@ async def list_groups(
 ) -> Response:
     """Return groups, by count, growth, or last letter."""
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
-    page = await dlq.service(Groups).list(**params.arguments())
-    headers = {"X-Ungrouped": str(page.ungrouped), **page_headers(request, page)}
-    return json_response([view.to_dict() for view in page.items], 200, headers)
+    given = params.arguments()
+    return (await groups_document(dlq, cursor=given.pop("after"), **given)).response(request)
 
 
 @router.get("/{fingerprint}", response_model=Group, responses=problem_responses(404), summary="One group")
-async def one(dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
+async def one(request: Request, dlq: Queue, actor: Viewer, fingerprint: str) -> Response:
     """Return a group with its numbers by hour, a sample, notes and links."""
-    view = await dlq.service(Groups).get(decode_id(fingerprint))
-    return json_response(view.to_dict(), 200, {"ETag": etag(view.version)})
+    return (await group_document(dlq, decode_id(fingerprint))).response(request)
 
 
 @router.get(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from mahavishnu.classify.assess import Assessor
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.engine.moves import BulkResult, move_many
 from mahavishnu.engine.periodic import PeriodicTask
@@ -40,6 +39,7 @@ from mahavishnu.groups.rules import (
     return_warning,
     update_group,
 )
+from mahavishnu.http.responses import Document, degraded_header, etag
 from mahavishnu.letters import reads
 from mahavishnu.model import lifecycle
 from mahavishnu.model.errors import ChangedMeanwhile, InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
@@ -278,14 +278,18 @@ class Groups:
         one group that has no record; otherwise each group gets a note about the others. For many letters, start a bulk
         run: it moves nothing but letters.
         """
+        from mahavishnu.classify.assess import Assessor  # lists of groups start without it
+
         await self._context.open()
         query = reads.list_query(None, query, filters)
         if acting_namespace(query, self._context.namespace) != self._context.namespace:
             raise InvalidInput("letters are grouped by the queue of their own namespace: see in_namespace")
         fingerprints: dict[str, tuple[str | None, str | None]] = {}  # by letter: before and after
 
+        assessor = Assessor(self._context.chain)
+
         def change(letter: DeadLetter) -> DeadLetter:
-            fingerprint = Assessor(self._context.chain).fingerprint_again(letter)
+            fingerprint = assessor.fingerprint_again(letter)
             if fingerprint == letter.fingerprint:
                 return letter
             fingerprints[letter.key] = letter.fingerprint, fingerprint
@@ -390,3 +394,21 @@ def _parse_cursor(after: Cursor | str | None) -> _Row | None:
 def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
     """Return the periodic tasks of groups."""
     return (PeriodicTask("the refresh of groups", queue.service(Groups).refresh, lambda: _REFRESH_SECONDS),)
+
+
+# --- answers to reads of groups: see `Read`
+
+
+async def groups_document(
+    dlq: LetterQueue, *, limit: int | str = 50, quiet: bool | str = False, cursor: str | None = None, **given: Any
+) -> Document:
+    """Return a page of groups, as `Groups.list` does."""
+    page = await dlq.service(Groups).list(limit=int(limit), quiet=quiet in (True, "true"), after=cursor, **given)
+    headers = {"X-Ungrouped": str(page.ungrouped), **degraded_header(page.degraded)}
+    return Document([view.to_dict() for view in page.items], headers, page.next)
+
+
+async def group_document(dlq: LetterQueue, fingerprint: str) -> Document:
+    """Return a group with its numbers by hour, a sample, notes and links. Raise NoSuchGroup."""
+    view = await dlq.service(Groups).get(fingerprint)
+    return Document(view.to_dict(), {"ETag": etag(view.version)})

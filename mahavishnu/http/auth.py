@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import field
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
@@ -21,6 +22,7 @@ from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.routing import API, Depends
 from mahavishnu.http.schemas import NamespaceName
 from mahavishnu.model.errors import InvalidInput
+from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
 from mahavishnu.model.record import Value
 
@@ -296,6 +298,15 @@ def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor
     return check_role
 
 
+class LetterScope:
+    """The queue that a task id in a path belongs to; its namespace is that of the `Queue` that a route gets."""
+
+    def __init__(self, queue: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_QUEUE) -> None:
+        self.queue = queue
+        self.arguments = {"queue": queue}
+
+
+ScopeQuery = Annotated[LetterScope, Depends()]
 Queue = Annotated[LetterQueue, Depends(get_queue)]
 OwnQueue = Annotated[LetterQueue, Depends(get_own_queue)]  # where the parameters of a list name namespaces
 Viewer = Annotated[Actor, Depends(require_role(Role.VIEWER, "looking"))]

@@ -14,17 +14,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from enum import Enum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
-import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-
-from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.routing import Depends
 from mahavishnu.model.clock import SystemClock, instant_text
 from mahavishnu.model.errors import (
     AlreadyResolved,
@@ -48,14 +40,17 @@ from mahavishnu.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, without_payload
 from mahavishnu.model.letter_parts import Failure
-from mahavishnu.model.record import Version
+from mahavishnu.model.record import Value, Version
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what the command line reads in its own process needs no framework
     from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+
+    from mahavishnu.engine.queue import LetterQueue
 
 
 # --- errors as problem documents (RFC 9457); one table maps our exceptions to statuses
@@ -64,17 +59,6 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:mahavishnu:problem:"
 RETRY_AFTER_SECONDS = 5
-
-
-class Problem(BaseModel):
-    """Problem document (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow", defer_build=True)
-
-    type: str = Field(examples=[f"{URN}no-such-letter"])
-    title: str
-    status: int
-    detail: str = Field(description="What happened, and what can be done.")
 
 
 # The first class that fits decides.
@@ -102,6 +86,13 @@ _STATUSES: tuple[tuple[type[BaseException], int, str], ...] = (
 )
 
 
+def respond(body: str | bytes | None, status: int, headers: Mapping[str, str] | None, kind: str | None) -> Response:
+    """Return a response."""
+    from starlette.responses import Response
+
+    return Response(body, status, dict(headers or {}), kind)
+
+
 def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
     """Return a response that describes a problem.
 
@@ -109,7 +100,7 @@ def problem(status: int, name: str, detail: str, *, headers: Mapping[str, str] |
     404
     """
     document = {"type": URN + name, "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
-    return Response(json.dumps(document) + "\n", status, dict(headers or {}), MEDIA_TYPE)
+    return respond(json.dumps(document) + "\n", status, headers, MEDIA_TYPE)
 
 
 def problem_for(error: Exception) -> Response:
@@ -148,6 +139,7 @@ async def on_own_error(request: Request, error: Exception) -> Response:
 def handle_errors(api: FastAPI, at: str) -> None:
     """Answer every error of this API, whose paths begin with `at`, with a problem document."""
     from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
 
     async def on_invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -235,8 +227,23 @@ ESCAPED_SLASH, ESCAPED_MARK = f"{MARK}s", f"{MARK}m"  # a task id may contain bo
 _FAILURE = Failure.__struct_fields__
 
 
+class Document(Value, frozen=True):
+    """The answer to a read, by HTTP or in this process (see `Room.reads`); `next` is the cursor of the next page."""
+
+    value: Any
+    headers: Mapping[str, str] = {}
+    next: object = None
+
+    def response(self, request: Request, encode: Callable[[Any], bytes] | None = None) -> Response:
+        """Return the response to a request."""
+        link = {} if self.next is None else {"Link": next_link(request, str(self.next))}
+        return respond((encode or _json_line)(self.value), 200, {**self.headers, **link}, JSON)
+
+
 async def stream_lines(lines: AsyncGenerator[str, None], media_type: str) -> StreamingResponse:
     """The answer that has these lines."""
+    from starlette.responses import StreamingResponse
+
     first = await anext(lines, None)  # if the store is away, the status can still say so
     return StreamingResponse(_join_lines(first, lines), media_type=media_type)
 
@@ -269,17 +276,6 @@ def decode_id(task_id: str) -> str:
     return task_id.replace(ESCAPED_SLASH, "/").replace(ESCAPED_MARK, MARK)
 
 
-class LetterScope:
-    """The queue that a task id in a path belongs to; its namespace is that of the `Queue` that a route gets."""
-
-    def __init__(self, queue: Annotated[str, Field(min_length=1, max_length=500)] = DEFAULT_QUEUE) -> None:
-        self.queue = queue
-        self.arguments = {"queue": queue}
-
-
-ScopeQuery = Annotated[LetterScope, Depends()]
-
-
 def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     """A letter as HTTP and the command line show it; `whole` with its failures, verdict and lease."""
     return {
@@ -290,11 +286,11 @@ def letter_json(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     }
 
 
-def letters_json(
+def letters_shown(
     letters: Sequence[DeadLetter], *, whole: bool = False, waiting_for: Sequence[str | None] | None = None
-) -> bytes:
-    """Return letters as compact JSON, by the quickest encoder; `waiting_for` says what each of them waits for."""
-    shown = [
+) -> list[dict[str, Any]]:
+    """Return letters as `letter_json` does, with shared payloads; `waiting_for` says what each of them waits for."""
+    return [
         {
             **_letter_fields(letter, whole),
             **({"waiting_for": waits} if waits else {}),
@@ -304,6 +300,12 @@ def letters_json(
         }
         for letter, waits in zip(letters, waiting_for or [None] * len(letters), strict=True)
     ]
+
+
+def letters_json(shown: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return letters as compact JSON, by the quickest encoder."""
+    import pydantic_core
+
     try:
         return pydantic_core.to_json(shown) + b"\n"
     except pydantic_core.PydanticSerializationError:  # half a character, or nesting that is too deep for it
@@ -371,7 +373,11 @@ def to_json(value: Any) -> Any:
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response. The tests check it against its model; requests do not do so again."""
-    return Response(json_bytes(value) + b"\n", status, dict(headers or {}), JSON)
+    return respond(_json_line(value), status, headers, JSON)
+
+
+def _json_line(value: Any) -> bytes:
+    return json_bytes(value) + b"\n"
 
 
 def clear_headers(dlq: LetterQueue) -> dict[str, str]:
@@ -434,8 +440,13 @@ def header_text(text: str) -> str:
 
 def next_link(request: Request, cursor: str) -> str:
     """A Link header to the next page of the same list."""
-    others = [pair for pair in request.query_params.multi_items() if pair[0] not in ("cursor", "offset")]
-    return f'<{request.url.path}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
+    return link_to(request.url.path, request.query_params.multi_items(), cursor)
+
+
+def link_to(path: str, asked: Sequence[tuple[str, str]], cursor: str) -> str:
+    """Return a Link header to the next page of the list that was asked for."""
+    others = [pair for pair in asked if pair[0] not in ("cursor", "offset")]
+    return f'<{path}?{urlencode([*others, ("cursor", cursor)])}>; rel="next"'
 
 
 class AnyPage(Protocol):

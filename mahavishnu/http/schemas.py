@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from mahavishnu.http.responses import URN
 from mahavishnu.model import letter_parts
 from mahavishnu.model.clock import LONGEST_SECONDS
 from mahavishnu.model.ids import MAX_TASK_ID_BYTES
@@ -140,6 +141,20 @@ def _json_type(hint: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, (datetime, Enum)):
         return str
     return Any if hint is Json else hint
+
+
+# --- problems
+
+
+class Problem(BaseModel):
+    """Problem document (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+    type: str = Field(examples=[f"{URN}no-such-letter"])
+    title: str
+    status: int
+    detail: str = Field(description="What happened, and what can be done.")
 
 
 # --- letters

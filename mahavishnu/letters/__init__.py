@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahavishnu.engine.rooms import Command, CommandGroup, Room, Routes
+from mahavishnu.engine.rooms import Command, CommandGroup, Read, Room, Routes
 
 ROOM = Room(
     services={
@@ -14,6 +14,18 @@ ROOM = Room(
     routes=(
         Routes("dlq", "mahavishnu.letters.routes:router"),
         Routes("dlq", "mahavishnu.letters.routes:contrasts_router"),
+    ),
+    reads=(
+        Read(
+            "/dlq",
+            "mahavishnu.letters.documents:letters",
+            ("q", "cursor", "limit", "sort", "whole"),
+            ("status", "resolution_status", "category", "policy", "namespace", "queue", "fingerprint", "adapter"),
+        ),
+        Read("/dlq/stats", "mahavishnu.letters.documents:by_reason"),
+        Read("/dlq/statistics", "mahavishnu.letters.documents:statistics"),
+        Read("/dlq/{}/letter", "mahavishnu.letters.documents:whole_letter", ("queue",)),
+        Read("/dlq/{}/contrasts", "mahavishnu.letters.documents:contrasts", ("queue",)),
     ),
     groups=(CommandGroup("dlq", "Look after letters."),),
     pages=("mahavishnu.letters.page",),

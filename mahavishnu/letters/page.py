@@ -21,14 +21,15 @@ from mahavishnu.console.forms import Form, FormFields, patch_of, read_json
 from mahavishnu.console.frame import Link, Number, Said, letter_path, letter_query
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Viewer, acting_name
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, ScopeQuery, Viewer, acting_name
 from mahavishnu.http.middleware import namespace_prefix
-from mahavishnu.http.responses import ScopeQuery, decode_id, etag
+from mahavishnu.http.responses import decode_id, etag
 from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.routing import Router
 from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.letters.commonalities import LetterContrasts
-from mahavishnu.letters.routes import PAGE_BYTES, SORTS, Admin, Operator
+from mahavishnu.letters.documents import PAGE_BYTES, SORTS
+from mahavishnu.letters.routes import Admin, Operator
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.timeline import Step, state_now, steps_of
 from mahavishnu.model.errors import (
@@ -46,8 +47,8 @@ from mahavishnu.model.letter_parts import Failure
 from mahavishnu.model.query import Is, Not, Query, Sort
 from mahavishnu.model.record import Value
 from mahavishnu.search.routes import Operator as ViewSaver
-from mahavishnu.search.rules import SavedView
-from mahavishnu.search.service import LetterCount, NamespaceCount, Search, as_query
+from mahavishnu.search.rules import SavedView, as_query
+from mahavishnu.search.service import LetterCount, NamespaceCount, Search
 from mahavishnu.search.views import Views
 from mahavishnu.stores.base import Cursor, Page
 from mahavishnu.stores.retained import Revision
@@ -371,9 +372,7 @@ async def letters_page(
     only_paging = not {*named} - {"cursor", "limit", "sort", "offset"}
     q = params.q if params.q is not None else (OPEN if only_paging and "q" not in request.query_params else "")
     try:
-        query = as_query(
-            params.model_copy(update={"q": q}), dlq.clock.now(), limit=params.limit, sort=SORTS[params.sort]
-        )
+        query = as_query(vars(params) | {"q": q}, dlq.clock.now(), limit=params.limit, sort=SORTS[params.sort])
         after = None if params.cursor is None else Cursor.parse(params.cursor)
 
         async def read() -> LettersView:

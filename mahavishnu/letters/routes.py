@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,19 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, ScopeQuery, Viewer, acting_name, require_role
 from mahavishnu.http.responses import (
     JSON,
     NDJSON,
-    ScopeQuery,
     decode_id,
-    degraded_header,
     etag,
     etag_matches,
     json_response,
     letter_json,
     letters_json,
-    page_headers,
     problem,
     problem_responses,
     refuse_if_changed,
@@ -54,29 +50,19 @@ from mahavishnu.http.schemas import (
     Revision,
     fields_of,
 )
-from mahavishnu.letters import commonalities
+from mahavishnu.letters import commonalities, documents
 from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.letters.service import LetterOperations
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, StoreError
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import NEWEST_FIRST, Sort
-from mahavishnu.search.service import as_query
-from mahavishnu.stores.base import Cursor
+from mahavishnu.search.rules import as_query
 from mahavishnu.values.payload import redact
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing letters"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting letters"))]
 IfMatch = Annotated[str | None, Header(description="The ETag of the letter as you read it")]
-SORTS = {
-    "newest": NEWEST_FIRST,
-    "oldest": (Sort("created_at"),),
-    "updated": (Sort("updated_at", descending=True),),
-    "due": (Sort("due_at"),),
-    "priority": (Sort("priority", descending=True), Sort("due_at")),
-}
 _NO_LETTER = problem_responses(404)
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
-PAGE_BYTES = 16 * 1024 * 1024  # about; a page ends early where its letters have more
 NO_APP = "this server runs no letters: start it with --app MODULE:NAME, or redrive the letter, for a worker to run it"
 log = logging.getLogger(__name__)
 router, contrasts_router = Router(tag="letters"), Router(tag="letters")
@@ -117,14 +103,7 @@ async def list_letters(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[LetterQuery, Query()]
 ) -> Response:
     """Return a page of letters; the Link header leads to the next one, X-Degraded says why some may be missing."""
-    query = as_query(params, dlq.context.clock.now(), limit=params.limit, sort=SORTS[params.sort])
-    after = None if params.cursor is None else Cursor.parse(params.cursor)
-    page = await dlq.service(LetterOperations).find(query, after, offset=params.offset, most_bytes=PAGE_BYTES)
-    headers = page_headers(request, page)
-    if page.corrupt:
-        headers["X-Corrupt"] = str(len(page.corrupt))
-    waiting_for = await _why_each_waits(dlq, page.items) if params.whole else None
-    return Response(letters_json(page.items, whole=params.whole, waiting_for=waiting_for), 200, headers, JSON)
+    return (await documents.letters(dlq, **vars(params))).response(request, letters_json)
 
 
 @router.post(
@@ -137,18 +116,15 @@ async def enqueue(dlq: Queue, actor: Operator, body: NewLetter) -> Response:
 
 
 @router.get("/dlq/stats", response_model=list[ReasonLine], summary="The letters by reason, in numbers")
-async def by_reason(dlq: Queue, actor: Viewer) -> Response:
+async def by_reason(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """Return one line for each reason that letters were written for."""
-    lines = await dlq.get_statistics_by_reason()
-    return json_response(to_json(lines), 200, degraded_header(lines.degraded))
+    return (await documents.by_reason(dlq)).response(request)
 
 
 @router.get("/dlq/statistics", response_model=dict[str, Any], summary="The queue in numbers")
-async def statistics(dlq: Queue, actor: Viewer) -> Response:
+async def statistics(request: Request, dlq: Queue, actor: Viewer) -> Response:
     """Return size, breakdowns, lifetime totals, processor, breakers, storage, and warnings."""
-    numbers = await dlq.get_statistics()
-    shown = {**to_json(numbers), "warnings": await dlq.health_warnings(numbers)}
-    return json_response(shown, 200, degraded_header(numbers["degraded"]))
+    return (await documents.statistics(dlq)).response(request)
 
 
 @router.post("/dlq/clear", response_model=ClearResult, summary="Delete every open letter")
@@ -206,7 +182,7 @@ async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()
     """Stream whole letters as they are stored. An answer without HTTP's proper end is not complete."""
     from mahavishnu.letters.transfer import Transfer  # what lists letters does not wait for it
 
-    return await stream_lines(dlq.service(Transfer).export(as_query(params, dlq.context.clock.now())), NDJSON)
+    return await stream_lines(dlq.service(Transfer).export(as_query(vars(params), dlq.context.clock.now())), NDJSON)
 
 
 @router.get(
@@ -218,28 +194,18 @@ async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[Filter, Query()
 )
 @router.get("/dlq/{task_id}", response_model=LetterDetail, responses=_NO_LETTER, summary="One letter")
 async def one(
-    dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, if_none_match: Annotated[str | None, Header()] = None
+    request: Request,
+    dlq: Queue,
+    actor: Viewer,
+    where: ScopeQuery,
+    task_id: str,
+    if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the whole letter; an edit needs its ETag. A 304 says nothing about workers."""
     letter = await _get_letter(dlq, task_id, where)
-    mark = etag(letter.version)
     if etag_matches(if_none_match, letter.version):
-        return Response(None, 304, {"ETag": mark})
-    shown = letter_json(letter, whole=True)
-    (waiting_for,) = await _why_each_waits(dlq, [letter])
-    if waiting_for is not None:
-        shown["waiting_for"] = waiting_for
-    return json_response(shown, 200, {"ETag": mark})
-
-
-async def _why_each_waits(dlq: LetterQueue, letters: Sequence[DeadLetter]) -> Sequence[str | None]:
-    """Return the reason why each letter waits; None if that is unknown now, or if it does not wait."""
-    from mahavishnu.workers.service import Workers  # what lists letters does not wait for it
-
-    try:
-        return await dlq.service(Workers).why_each_waits(letters)
-    except StoreError:
-        return [None] * len(letters)
+        return Response(None, 304, {"ETag": etag(letter.version)})
+    return (await documents.whole_letter(dlq, task_id, letter=letter)).response(request)
 
 
 @router.patch(
@@ -400,10 +366,7 @@ def _act(actor: Actor, body: ActionRequest | None, where: ScopeQuery) -> Any:
 
 
 async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
-    letter = await dlq.get_task(decode_id(task_id), include_archived=True, **where.arguments)
-    if letter is None:
-        raise NoSuchLetter(decode_id(task_id))
-    return letter
+    return await documents.get_letter(dlq, decode_id(task_id), **where.arguments)
 
 
 @contrasts_router.get(
@@ -412,7 +375,9 @@ async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> Dead
     responses=problem_responses(404),
     summary="What a letter lacks that letters had that succeeded",
 )
-async def contrasts(dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE) -> Response:
+async def contrasts(
+    request: Request, dlq: Queue, actor: Viewer, where: ScopeQuery, task_id: str, sample: int = SAMPLE
+) -> Response:
     """Compare the letter with letters of its adapter whose work succeeded on a retry."""
-    found = await dlq.service(LetterOperations).contrasts(decode_id(task_id), sample=sample, **where.arguments)
-    return json_response(to_json(found))
+    found = await documents.contrasts(dlq, decode_id(task_id), sample, **where.arguments)
+    return found.response(request)

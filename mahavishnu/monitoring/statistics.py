@@ -18,7 +18,6 @@ from mahavishnu.model.letter_parts import NO_ADAPTER, DeadLetterStatus, RequeueO
 from mahavishnu.model.query import Condition, Is, Not, Query, Sort
 from mahavishnu.model.record import Value
 from mahavishnu.stores.base import Buckets, Collection, Health, Histogram, finds_are_current, home_of, is_home_away
-from mahavishnu.stores.fallback.store import KeptLocally
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.workers.rules import what_fits, what_is_missing
 
@@ -124,6 +123,8 @@ class LocalStoreReport(Value, frozen=True):
         if not Path(store.place).is_absolute():
             drain = "they are lost if that process has ended"
         if store.kept:
+            from mahavishnu.stores.fallback.store import KeptLocally  # rare, and lists start without it
+
             kept = KeptLocally(store.kept, store.letters).describe()
             seen = f" (last seen {instant_text(store.seen_at)}): {drain}" if self.stale else f", process {store.pid}"
             return f"{kept} still in a local store on {where}{seen}"

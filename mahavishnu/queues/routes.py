@@ -21,7 +21,7 @@ from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import ActionRequest, Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
 from mahavishnu.model.clock import instant_text
 from mahavishnu.queues.service import NamedQueues
-from mahavishnu.search.service import as_query
+from mahavishnu.search.rules import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on items"))]
@@ -365,7 +365,7 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
         decode_id(queue),
         ids=wanted.ids,
         to=wanted.to,
-        query=None if wanted.filter is None else as_query(wanted.filter, dlq.context.clock.now()),
+        query=None if wanted.filter is None else as_query(vars(wanted.filter), dlq.context.clock.now()),
         by=acting_name(actor, wanted.by),
         notes=wanted.notes,
     )

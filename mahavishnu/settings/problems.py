@@ -21,18 +21,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.record import Value
-from mahavishnu.settings.schema import (
-    NO_STORE,
-    PREFIX,
-    describe_allowed,
-    fields,
-    is_opensearch,
-    is_secret,
-    nearest,
-    schema_at,
-    variable,
-    without_passwords,
-)
+from mahavishnu.settings.places import NO_STORE, PREFIX, is_opensearch, without_passwords
+from mahavishnu.settings.schema import describe_allowed, fields, is_secret, nearest, schema_at, variable
 from mahavishnu.settings.sources import SettingsError, Sources
 
 if TYPE_CHECKING:

@@ -25,18 +25,9 @@ from mahavishnu.model.query import require_namespace
 from mahavishnu.model.record import Value
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.queues.rules import check_declared
+from mahavishnu.settings.places import NO_STORE, default_local_url, default_store_url, is_opensearch
 from mahavishnu.settings.problems import display_value, refusal
-from mahavishnu.settings.schema import (
-    NO_STORE,
-    default_local_url,
-    default_store_url,
-    describe_allowed,
-    fields,
-    is_opensearch,
-    is_secret,
-    schema_at,
-    variable,
-)
+from mahavishnu.settings.schema import describe_allowed, fields, is_secret, schema_at, variable
 from mahavishnu.settings.sections import (
     CircuitSettings,
     EncryptionSettings,

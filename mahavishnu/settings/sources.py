@@ -18,10 +18,9 @@ from pydantic import BaseModel
 
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.record import Value
-from mahavishnu.settings.schema import NESTED, PREFIX, Schema, fields, schema_at, variable
+from mahavishnu.settings.places import FILE, PREFIX, QUEUE_FOLDER
+from mahavishnu.settings.schema import NESTED, Schema, fields, schema_at, variable
 
-FILE = Path("settings/mahavishnu.yaml")
-QUEUE_FOLDER = "queues"  # beside the settings file
 FILE_VARIABLE = "MAHAVISHNU_SETTINGS"
 ARGUMENT = "argument"
 DEFAULT = "default"

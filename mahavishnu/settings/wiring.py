@@ -19,7 +19,7 @@ from mahavishnu.engine.letter_factory import LetterFactory
 from mahavishnu.model.backoff import BackoffRegistry
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.rules import Rules
-from mahavishnu.settings.schema import state_directory
+from mahavishnu.settings.places import state_directory
 from mahavishnu.settings.settings import MahavishnuSettings
 from mahavishnu.settings.sources import SettingsError, queue_files
 from mahavishnu.stores.urls import sqlite_path

@@ -15,8 +15,12 @@ from mahavishnu.cli.output import Failed
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 
 
+async def no_read(path: str, query: str) -> None:
+    """Leave each read to the app."""
+
+
 def connection(app: Any) -> Connection:
-    return Connection(LocalTransport(app, "here"), Session())
+    return Connection(LocalTransport(lambda: app, "here", no_read), Session())
 
 
 async def test_an_answer_is_read_while_it_is_written() -> None:

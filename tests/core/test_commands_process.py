@@ -93,7 +93,7 @@ def test_ctrl_c_ends_it_quietly() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "mahavishnu.core.commands", "mahavishnu.cli.client", "mahavishnu.core.api_local"]
+    "module", ["typer", "mahavishnu.core.commands", "mahavishnu.cli.client", "mahavishnu.letters.documents"]
 )
 def test_ctrl_c_while_modules_are_loaded_is_quiet_too(module: str, tmp_path: Path) -> None:
     script = (

@@ -305,7 +305,7 @@ async def test_statistics_without_the_primary_store_are_marked_degraded() -> Non
 async def test_a_page_of_large_letters_ends_early_and_leads_on(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahavishnu.letters.routes.PAGE_BYTES", 50_000)
+    monkeypatch.setattr("mahavishnu.letters.documents.PAGE_BYTES", 50_000)
     sizes = [10] * 60 + [4_000] * 30 + [60_000] * 2 + [10] * 400
     for number, size in enumerate(sizes):
         api.clock.advance(1)

@@ -53,7 +53,7 @@ async def test_an_export_whose_client_is_gone_stops_reading_the_store(
                 over.set()
 
     monkeypatch.setattr(type(dlq.context.letters), "find", find)
-    monkeypatch.setattr("mahavishnu.http.responses.StreamingResponse", Answer)
+    monkeypatch.setattr("starlette.responses.StreamingResponse", Answer)
     settings = MahavishnuSettings()
     with open_listener(settings, "127.0.0.1", 0) as listening:
         async with dlq, run_server(dlq, listening, settings):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.settings.schema import default_local_url, is_opensearch, state_directory, without_passwords
+from mahavishnu.settings.places import default_local_url, is_opensearch, state_directory, without_passwords
 from tests.settings.conftest import problems
 
 
