@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.clock import add_time, instant, instant_text
+from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.ids import derived_entry_id, document_key, entry_instant, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
@@ -29,7 +29,7 @@ from mahavishnu.model.letter_parts import (
 )
 from mahavishnu.model.query import items_namespace
 from mahavishnu.model.tombstones import delete
-from mahavishnu.queues.rules import OnDead, QueueDefinition
+from mahavishnu.queues.rules import OnDead, QueueDefinition, plain_value
 
 BY_QUEUE = "queue"  # who moves and deletes what died
 LONGEST_ITEM_ID = 200
@@ -112,7 +112,7 @@ class QueueItem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        found = {each.name: _plain(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
+        found = {each.name: plain_value(getattr(self, each.name)) for each in fields(self) if each.name != "version"}
         return found | {"is_leased": self.is_leased, "attempts": self.attempts}
 
     @classmethod
@@ -130,12 +130,6 @@ class QueueItem:
 
 
 _fast_item = fast_constructor(QueueItem)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return instant_text(value)
-    return str(value) if isinstance(value, StrEnum) else value
 
 
 @dataclass(frozen=True, slots=True)
