@@ -12,7 +12,7 @@ from mahavishnu.alerts.service import Alerts
 from mahavishnu.http.auth import Actor, Queue, Role, Viewer, require_role
 from mahavishnu.http.responses import json_response, to_json
 from mahavishnu.http.routing import Depends, Router
-from mahavishnu.http.schemas import RequestModel, ResponseModel
+from mahavishnu.http.schemas import RequestModel, ResponseModel, fields_of
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "sending a test of alerts"))]
 router = Router(tag="alerts", prefix="/alerts")
@@ -27,34 +27,17 @@ class ChannelState(ResponseModel):
     problem: str | None
 
 
+@fields_of(alerts.Alert, "name namespace reasons title detail taken_by incident notice since noticed_at resolved_at")
 class AlertLine(ResponseModel):
     """An alert: since when it holds and why, and which channels were told."""
 
-    name: str
-    namespace: str
     phase: alerts.AlertPhase
-    reasons: list[str]
-    title: str
-    detail: str
-    taken_by: str | None
-    incident: int
-    notice: int
-    since: str | None
-    noticed_at: str | None
-    resolved_at: str | None
     channels: list[ChannelState]
 
 
+@fields_of(alerts.RuleReport, "rule about is_on channels holding path runbook")
 class RuleLine(ResponseModel):
     """A rule: when people are told, by which channels, how many alerts hold because of it, and where to look."""
-
-    rule: str
-    about: str
-    is_on: bool
-    channels: list[str]
-    holding: int | None
-    path: str
-    runbook: str | None
 
 
 class ChannelTest(RequestModel):
@@ -82,7 +65,7 @@ async def list_rules(dlq: Queue, actor: Viewer) -> Response:
     return json_response(to_json(await dlq.service(Alerts).rules()))
 
 
-@router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts", name="test")
+@router.post("/test", response_model=list[ChannelAnswer], summary="Test the channels of alerts")
 async def test(dlq: Queue, actor: Operator, body: ChannelTest | None = None) -> Response:
     """Send a notice that says it is a test to one channel, or to all, and return the answer of each."""
     answers = await dlq.service(Alerts).test(body.channel if body else None)

@@ -172,7 +172,7 @@ def _page_of_lines(request: Request, page: ArchivePage | ArchivedTaskPage) -> Re
     return json_response(to_json([line.to_dict() for line in page.items]), 200, headers)
 
 
-@router.post("/run", response_model=RunResult, summary="Archive what is to leave", name="run")
+@router.post("/run", response_model=RunResult, summary="Archive what is to leave")
 async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Response:
     """Archive letters and tasks; unless `dry_run` is false, only report their numbers."""
     body = body or RunRequest()
@@ -182,18 +182,14 @@ async def run(dlq: Queue, actor: Operator, body: RunRequest | None = None) -> Re
     return json_response(to_json(await dlq.service(Archive).archive_completed_tasks(body.retention_days, **how)))
 
 
-@router.get("/partitions", response_model=list[Partition], summary="The months of the archive", name="partitions")
+@router.get("/partitions", response_model=list[Partition], summary="The months of the archive")
 async def partitions(dlq: Queue, actor: Viewer) -> Response:
     """Return all months, including detached ones, with the letters of all namespaces."""
     return json_response(to_json([view.to_dict() for view in await dlq.service(Archive).partitions()]))
 
 
 @router.post(
-    "/partitions/{partition}/detach",
-    response_model=DetachResult,
-    responses=_REFUSED,
-    summary="Use a month no more",
-    name="detach",
+    "/partitions/{partition}/detach", response_model=DetachResult, responses=_REFUSED, summary="Use a month no more"
 )
 async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Detach a month without losing anything: its file may be moved away, or its index is closed."""
@@ -202,11 +198,7 @@ async def detach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
 
 
 @router.post(
-    "/partitions/{partition}/attach",
-    response_model=list[Partition],
-    responses=_REFUSED,
-    summary="Use a month again",
-    name="attach",
+    "/partitions/{partition}/attach", response_model=list[Partition], responses=_REFUSED, summary="Use a month again"
 )
 async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Attach a month whose file is back where it was. Age does not detach it any more."""
@@ -219,7 +211,6 @@ async def attach(dlq: Queue, actor: Admin, partition: str, body: ActionRequest |
     response_model=list[Partition],
     responses=_REFUSED,
     summary="Remove a detached month for good",
-    name="drop",
 )
 async def drop(dlq: Queue, actor: Admin, partition: str, body: ActionRequest | None = None) -> Response:
     """Remove a detached month with all its contents."""
@@ -241,7 +232,6 @@ async def begin_export(dlq: OwnQueue, actor: Operator, body: ActionRequest | Non
         200: {"content": {kind: {"schema": {"type": "string"}} for kind in (NDJSON, CSV)}, "description": "Lines"}
     },
     summary="Archived letters of some steps, as lines of JSON or CSV",
-    name="export",
 )
 async def export(dlq: OwnQueue, actor: Viewer, params: Annotated[ExportQuery, Query()]) -> Response:
     """Stream the steps; asking again gives the same. An answer without HTTP's proper end is not complete."""
@@ -260,11 +250,7 @@ async def list_tasks(
 
 
 @router.get(
-    "/tasks/{task_id}",
-    response_model=ArchivedTaskDetail,
-    responses=_REFUSED,
-    summary="One archived lifecycle task",
-    name="task",
+    "/tasks/{task_id}", response_model=ArchivedTaskDetail, responses=_REFUSED, summary="One archived lifecycle task"
 )
 async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     """Return the task with its steps and transitions, and its letter, wherever that is."""
@@ -279,13 +265,13 @@ async def task(dlq: Queue, actor: Viewer, task_id: str) -> Response:
     )
 
 
-@router.get("/{name}", response_model=ArchivedDetail, responses=_REFUSED, summary="One archived letter", name="one")
+@router.get("/{name}", response_model=ArchivedDetail, responses=_REFUSED, summary="One archived letter")
 async def one(dlq: Queue, actor: Viewer, name: str) -> Response:
     """Return the letter with this entry id, or the latest of this task, with former letters and revisions."""
     return json_response(case_json(await dlq.service(Archive).show(decode_id(name))))
 
 
-@router.post("/{name}/restore", response_model=LetterDetail, responses=_REFUSED, summary="Put it back", name="restore")
+@router.post("/{name}/restore", response_model=LetterDetail, responses=_REFUSED, summary="Put it back")
 async def restore(dlq: Queue, actor: Operator, name: str, body: ActionRequest | None = None) -> Response:
     """Put the letter back into the queue as it was. Refused if its task has failed again since."""
     who, notes = acting_name(actor, body.by if body else None), body.notes if body else None

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from mahavishnu.model import lifecycle
 from mahavishnu.model.backoff import MAX_DELAY
-from mahavishnu.model.clock import add_time, instant, instant_text
+from mahavishnu.model.clock import add_time, instant
 from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.ids import derived_entry_id, document_key, entry_instant, new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
@@ -30,7 +30,7 @@ from mahavishnu.model.letter_parts import (
 from mahavishnu.model.query import items_namespace
 from mahavishnu.model.record import Value, Version, Versioned
 from mahavishnu.model.tombstones import delete
-from mahavishnu.queues.rules import OnDead, QueueDefinition
+from mahavishnu.queues.rules import OnDead, QueueDefinition, plain_value
 
 BY_QUEUE = "queue"  # who moves and deletes what died
 LONGEST_ITEM_ID = 200
@@ -112,7 +112,7 @@ class QueueItem(Versioned, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        found = {name: _plain(value) for name, value in asdict(self).items() if name != "version"}
+        found = {name: plain_value(value) for name, value in asdict(self).items() if name != "version"}
         return found | {"is_leased": self.is_leased, "attempts": self.attempts}
 
     @classmethod
@@ -127,12 +127,6 @@ class QueueItem(Versioned, frozen=True):
             return cls(**{**known, "status": ItemStatus(document.get("status", ItemStatus.PENDING))})
         except (TypeError, ValueError) as problem:
             raise InvalidInput(f"this is no queue item that this version can read: {problem}") from None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return instant_text(value)
-    return str(value) if isinstance(value, StrEnum) else value
 
 
 class ItemLease(Value, frozen=True):
@@ -220,11 +214,6 @@ def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
     return lifecycle.close_case(
         letter, DeadLetterStatus.ARCHIVED, ResolutionStatus.MOVED, "moved", now, by, f"it is in queue {to} now"
     )
-
-
-def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now: datetime) -> DeadLetter:
-    """Lend the item to a worker. Raise IllegalMove for one that cannot be leased now."""
-    return lifecycle.claim(letter, owner=owner, token=token, until=until, now=now)
 
 
 def complete_item(letter: DeadLetter, token: str, now: datetime) -> DeadLetter:

@@ -16,10 +16,24 @@ from mahavishnu.http.responses import (
     json_response,
     page_headers,
     problem_responses,
+    to_json,
 )
 from mahavishnu.http.routing import Depends, Query, Router
-from mahavishnu.http.schemas import ActionRequest, Filter, Name, PageQuery, RequestModel, ResponseModel, Seconds, Text
+from mahavishnu.http.schemas import (
+    ActionRequest,
+    Filter,
+    Name,
+    PageQuery,
+    RequestModel,
+    ResponseModel,
+    Seconds,
+    Text,
+    fields_of,
+)
 from mahavishnu.model.clock import instant_text
+from mahavishnu.queues.items import ImportResult as Imported
+from mahavishnu.queues.items import QueueItem
+from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.queues.service import NamedQueues
 from mahavishnu.search.rules import as_query
 
@@ -29,6 +43,7 @@ Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting queues and i
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=0.001, le=86400)]
 Shortcut = Annotated[StrictStr, Field(max_length=200)]
 Status = Literal["pending", "active", "failed", "dead", "completed", "closed"]
+_UNKNOWN, _INVALID, _REFUSED = problem_responses(404), problem_responses(400, 404), problem_responses(404, 409)
 router = Router(tag="queues", prefix="/queues")
 
 
@@ -59,19 +74,13 @@ class NewQueue(QueueOptions):
     name: Shortcut
 
 
+@fields_of(
+    QueueDefinition, "name namespace kind dead_queue max_attempts attempts_rule expire_timeout lease_timeout on_dead"
+)
 class Definition(ResponseModel):
     """A queue's definition."""
 
-    name: str
-    namespace: str
-    kind: str
-    dead_queue: str | None
     retry: dict[str, Any]
-    max_attempts: int | None
-    attempts_rule: str
-    expire_timeout: str | None
-    lease_timeout: str
-    on_dead: str
 
 
 class DeleteQueue(RequestModel):
@@ -88,26 +97,16 @@ class NewItem(RequestModel):
     metadata: dict[str, Any] | None = None
 
 
+@fields_of(
+    QueueItem,
+    "id queue payload status failure_count source_id source_queue metadata created_at next_retry_at lease_deadline "
+    "expire_deadline worker_name reason last_error",
+)
 class Item(ResponseModel):
     """A queue item."""
 
-    id: str
-    queue: str
-    payload: Any
-    status: str
-    failure_count: int
     attempts: int
     is_leased: bool
-    source_id: str | None
-    source_queue: str | None
-    metadata: dict[str, Any]
-    created_at: str | None
-    next_retry_at: str | None
-    lease_deadline: str | None
-    expire_deadline: str | None
-    worker_name: str | None
-    reason: str | None
-    last_error: str | None
 
 
 class ItemQuery(PageQuery):
@@ -122,11 +121,9 @@ class ImportItems(RequestModel):
     items: Annotated[list[dict[str, Any]], Field(max_length=10_000)]
 
 
+@fields_of(Imported, "created duplicates")
 class ImportResult(ResponseModel):
     """The numbers of new and of existing items."""
-
-    created: int
-    duplicates: int
 
 
 class LeaseRequest(RequestModel):
@@ -210,7 +207,7 @@ async def create(dlq: Queue, actor: Operator, body: NewQueue) -> Response:
     return json_response(made.to_dict(), 201)
 
 
-@router.get("/{queue}", response_model=Definition, responses=problem_responses(404), summary="One queue")
+@router.get("/{queue}", response_model=Definition, responses=_UNKNOWN, summary="One queue")
 async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
     """Return a queue's definition with its numbers."""
     definition = await dlq.service(NamedQueues).get(decode_id(queue))
@@ -219,7 +216,7 @@ async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
     return json_response(definition.to_dict() | numbers)
 
 
-@router.patch("/{queue}", response_model=Definition, responses=problem_responses(400, 404), summary="Change a queue")
+@router.patch("/{queue}", response_model=Definition, responses=_INVALID, summary="Change a queue")
 async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) -> Response:
     """Change options for all later decisions. Null removes a dead queue, a limit or an expiry."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
@@ -229,9 +226,7 @@ async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) ->
     return json_response(changed.to_dict())
 
 
-@router.post(
-    "/{queue}/delete", response_model=Definition, responses=problem_responses(400, 404), summary="Delete a queue"
-)
+@router.post("/{queue}/delete", response_model=Definition, responses=_INVALID, summary="Delete a queue")
 async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None = None) -> Response:
     """Delete the definition. Its items stay where they are."""
     wanted = body or DeleteQueue()
@@ -239,9 +234,7 @@ async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None 
     return json_response(gone.to_dict())
 
 
-@router.get(
-    "/{queue}/items", response_model=list[Item], responses=problem_responses(404), summary="Items in their order"
-)
+@router.get("/{queue}/items", response_model=list[Item], responses=_UNKNOWN, summary="Items in their order")
 async def items(
     request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemQuery, Query()]
 ) -> Response:
@@ -252,27 +245,21 @@ async def items(
     return json_response([each.to_dict() for each in page.items], 200, page_headers(request, page))
 
 
-@router.post(
-    "/{queue}/items", response_model=Item, responses=problem_responses(404), summary="Put work in", status_code=201
-)
+@router.post("/{queue}/items", response_model=Item, responses=_UNKNOWN, summary="Put work in", status_code=201)
 async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Response:
     """Add an item. It is durable when this answers."""
     made = await dlq.service(NamedQueues).produce(decode_id(queue), body.payload, metadata=body.metadata)
     return json_response(made.to_dict(), 201)
 
 
-@router.post(
-    "/{queue}/import", response_model=ImportResult, responses=problem_responses(404), summary="Put items in once"
-)
+@router.post("/{queue}/import", response_model=ImportResult, responses=_UNKNOWN, summary="Put items in once")
 async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems) -> Response:
     """Add items, except those that exist already; these are counted."""
     result = await dlq.service(NamedQueues).import_items(decode_id(queue), body.items)
-    return json_response({"created": result.created, "duplicates": result.duplicates})
+    return json_response(to_json(result))
 
 
-@router.post(
-    "/{queue}/lease", response_model=list[Lease], responses=problem_responses(404), summary="Take the next items"
-)
+@router.post("/{queue}/lease", response_model=list[Lease], responses=_UNKNOWN, summary="Take the next items")
 async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Response:
     """Lease items until `lease_until`. The list is empty when no item is ready."""
     leases = await dlq.service(NamedQueues).lease(
@@ -284,15 +271,13 @@ async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Re
     return json_response(shown, 200, clear_headers(dlq))
 
 
-@router.get("/{queue}/items/{id}", response_model=Item, responses=problem_responses(404), summary="One item")
+@router.get("/{queue}/items/{id}", response_model=Item, responses=_UNKNOWN, summary="One item")
 async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
     """Return the current item."""
     return json_response((await dlq.service(NamedQueues).item(decode_id(queue), decode_id(id))).to_dict())
 
 
-@router.post(
-    "/{queue}/items/{id}/complete", response_model=Item, responses=problem_responses(404, 409), summary="It is done"
-)
+@router.post("/{queue}/items/{id}/complete", response_model=Item, responses=_REFUSED, summary="It is done")
 async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) -> Response:
     """Complete the item. Repeating it changes nothing."""
     return json_response(
@@ -300,9 +285,7 @@ async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) 
     )
 
 
-@router.post(
-    "/{queue}/items/{id}/fail", response_model=Item, responses=problem_responses(404, 409), summary="It failed"
-)
+@router.post("/{queue}/items/{id}/fail", response_model=Item, responses=_REFUSED, summary="It failed")
 async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -> Response:
     """Start the item's cooldown, or let it die, by the present definition."""
     failed = await dlq.service(NamedQueues).retry(
@@ -314,7 +297,7 @@ async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -
 @router.post(
     "/{queue}/items/{id}/renew",
     response_model=RenewItemResult,
-    responses=problem_responses(404, 409),
+    responses=_REFUSED,
     summary="The work goes on",
 )
 async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
@@ -328,7 +311,7 @@ async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem)
 @router.post(
     "/{queue}/items/{id}/retry",
     response_model=QueueRetried,
-    responses=problem_responses(404, 409),
+    responses=_REFUSED,
     summary="Have a dead or failed item leased again",
 )
 async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: ActionRequest | None = None) -> Response:
@@ -340,9 +323,7 @@ async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: ActionRe
     return json_response({"queue_name": item.queue, "item_id": item.id, "status": str(item.status)})
 
 
-@router.post(
-    "/{queue}/items/{id}/drop", response_model=Item, responses=problem_responses(404, 409), summary="Delete an item"
-)
+@router.post("/{queue}/items/{id}/drop", response_model=Item, responses=_REFUSED, summary="Delete an item")
 async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: ActionRequest | None = None) -> Response:
     """Delete the item. Its number stays, and the audit names who deleted it."""
     wanted = body or ActionRequest()
@@ -355,7 +336,7 @@ async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: ActionReques
 @router.post(
     "/{queue}/redrive",
     response_model=RedriveResult,
-    responses=problem_responses(404, 409),
+    responses=_REFUSED,
     summary="Send items back to where they came from",
 )
 async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | None = None) -> Response:

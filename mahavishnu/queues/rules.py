@@ -118,21 +118,15 @@ class QueueDefinition(Versioned, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the definition as JSON values."""
-        retry = self.retry or RetryRule()
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "kind": str(self.kind),
-            "dead_queue": self.dead_queue,
-            "retry": {"attempts": retry.attempts, "cooldown": retry.cooldown},
-            "max_attempts": self.max_attempts,
-            "attempts_rule": str(self.attempts_rule),
-            "expire_timeout": self.expire_timeout,
-            "lease_timeout": self.lease_timeout,
-            "on_dead": str(self.on_dead),
-            "created_at": instant_text(self.created_at),
-            "updated_at": instant_text(self.updated_at),
-        }
+        shown = ("name", "namespace", *OPTIONS, "created_at", "updated_at")
+        return {name: plain_value(getattr(self, name)) for name in shown} | {"retry": asdict(self.retry or RetryRule())}
+
+
+def plain_value(value: Any) -> Any:
+    """Return the value of a field as JSON has it."""
+    if isinstance(value, datetime):
+        return instant_text(value)
+    return str(value) if isinstance(value, StrEnum) else value
 
 
 OPTIONS = (

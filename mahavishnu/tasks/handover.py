@@ -97,11 +97,7 @@ class HandOver:
         details: Mapping[str, Any] | None = None,
         still: Callable[[TaskRecord], bool] = lambda task: True,
     ) -> HandedOver:
-        """Make a letter of a task that is open or failed: the task is in `error`, and the letter says why.
-
-        A second call returns the letter of the first. `details` go into the letter's metadata; `still` decides whether
-        the task is unchanged. Raises NoSuchTask, and IllegalMove if it has changed or has ended otherwise.
-        """
+        """Make a letter of a task, see `Lifecycle.move_to_dlq`. Raises IllegalMove if it is not as it was: `still`."""
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
             if not isinstance(details, Mapping):
@@ -322,7 +318,6 @@ class HandOver:
         return self._lifecycle.moved - before
 
     async def _finish_close(self, task: TaskRecord) -> int:
-        """Close the letter of a completed task."""
         return int(await self.close(task) is not None)
 
     async def _finish_run(self, seen: TaskRecord) -> int:
