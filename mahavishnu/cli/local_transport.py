@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mahavishnu.cli.client import API, Answer
@@ -19,22 +19,8 @@ if TYPE_CHECKING:
 _MAX_QUEUED = 8  # parts of an answer that may wait for their reader
 
 Message = MutableMapping[str, Any]
-
 Read = Callable[[str, str], Awaitable["Document | None"]]
-
-
-class App(Protocol):
-    """An ASGI app of this process."""
-
-    def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-        /,
-    ) -> Awaitable[None]: ...
-
-    async def close(self) -> None: ...
+App = Any  # an ASGI app that can be closed
 
 
 class LocalTransport:
