@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
@@ -21,7 +21,6 @@ from typer.core import TyperCommand
 
 from mahavishnu.cli.options import NAMESPACE_OPTIONS, Session, choose_namespace, session_of
 from mahavishnu.cli.output import AsJson, ExitCode, Listed, print_json
-from mahavishnu.model.record import Value
 
 if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
@@ -31,7 +30,8 @@ _BY_TYPER = object()
 _API = "api"  # the parameter that is the connection, and no option
 
 
-class Conversation(Value, frozen=True):
+@dataclass(frozen=True)
+class Conversation:
     """A command that opens a connection, and is run with it."""
 
     function: Callable[..., Any]

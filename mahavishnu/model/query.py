@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from dataclasses import field as field_with
 from datetime import datetime
 from enum import StrEnum
@@ -37,7 +38,8 @@ _ASCII = bytes(map(ord, (chr(code).lower() if _WORD.match(chr(code)) else " " fo
 _BOUNDS = ("at_least", "below", "at_most")
 
 
-class Is(Value, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Is:
     """The field, or one of its values, is one of these; `rare` tells a store that few records have them."""
 
     field: str
