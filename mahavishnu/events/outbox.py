@@ -58,7 +58,8 @@ class EventSources:
     """Makes domain events of the queue's and tracked tasks' announcements, and gives them to those who want them.
 
     `wants` says whether subscribers here want events of a name, `tell` gives them one, `store` is awaited and has it
-    stored, `drop` counts one that cannot be; none of them raises.
+    stored, `drop` counts one that cannot be; none of them raises. Events are stored soon, one batch after the other, in
+    the event loop that uses the store.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class EventSources:
         drop: Callable[[DomainEvent], object],
     ) -> None:
         self.declared: tuple[StepEvent, ...] = ()
-        self._context, self._wants, self._tell = context, wants, tell
-        self._later = LaterEvents(context, store, drop)
+        self._context, self._wants, self._tell, self._store, self._drop = context, wants, tell, store, drop
+        self._waiting: deque[DomainEvent] = deque()
+        self._storing: asyncio.Task[None] | None = None
         self._end: Callable[[], object] = lambda: None
 
     def listen(self) -> None:
@@ -84,7 +86,11 @@ class EventSources:
 
     async def finish(self) -> None:
         """Return when earlier events are stored, or counted as dropped."""
-        await self._later.finish()
+        if self._waiting:
+            self._begin()
+        storing = self._storing
+        if storing is not None and storing.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait({storing})
 
     def mode_of(self, event: DomainEvent) -> DeliveryMode:
         """Return the delivery mode of an event that was not published by hand."""
@@ -112,24 +118,10 @@ class EventSources:
         if event.delivery_mode is not DeliveryMode.DURABLE:
             self._tell(event)
         if event.delivery_mode is not DeliveryMode.FAST:
-            self._later.add(event)
+            self._store_soon(event)
 
-
-class LaterEvents:
-    """Events that are stored soon, one after the other, in the event loop that uses the store."""
-
-    def __init__(
-        self,
-        context: QueueContext,
-        store: Callable[[DomainEvent], Awaitable[object]],
-        drop: Callable[[DomainEvent], object],
-    ) -> None:
-        self._context, self._store, self._drop = context, store, drop
-        self._waiting: deque[DomainEvent] = deque()
-        self._storing: asyncio.Task[None] | None = None
-
-    def add(self, event: DomainEvent) -> None:
-        """Store it soon. From any thread; raises nothing."""
+    def _store_soon(self, event: DomainEvent) -> None:
+        """Have it stored, from any thread."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting.append(event)
             if self._context.session.call_at_home(self._begin):
@@ -147,14 +139,6 @@ class LaterEvents:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_SOURCES_AT_ONCE, len(self._waiting)))]
             await asyncio.gather(*(self._store(event) for event in batch))
-
-    async def finish(self) -> None:
-        """Return when all of them are stored, or counted as dropped."""
-        if self._waiting:
-            self._begin()
-        storing = self._storing
-        if storing is not None and storing.get_loop() is asyncio.get_running_loop():
-            await asyncio.wait({storing})
 
 
 class Outbox:

@@ -98,7 +98,7 @@ async def list_events(dlq: OwnQueue, actor: Viewer, params: Annotated[EventsQuer
     return json_response({"events": shown, "next": page.next, "has_more": page.has_more}, 200)
 
 
-@router.post("/acknowledge", response_model=Position, summary="A consumer has dealt with events", name="acknowledge")
+@router.post("/acknowledge", response_model=Position, summary="A consumer has dealt with events")
 async def acknowledge(dlq: Queue, actor: Operator, body: Acknowledgement) -> Response:
     """Move a consumer's position. It never goes back: a lower number than before changes nothing."""
     position = await dlq.service(DomainEvents).acknowledge(body.consumer, body.number)

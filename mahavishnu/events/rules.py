@@ -179,22 +179,8 @@ def require_consumer(name: object) -> str:
     return name
 
 
-def require_mode(mode: object) -> DeliveryMode:
-    """Return the delivery mode. Raises InvalidInput for an unknown one."""
-    return _require_member(DeliveryMode, mode, "delivery mode")
-
-
-def require_condition(condition: object) -> PublicationCondition:
-    """Return the condition. Raises InvalidInput for an unknown one."""
-    return _require_member(PublicationCondition, condition, "publication condition")
-
-
-def require_outcome(outcome: object) -> Outcome:
-    """Return the outcome. Raises InvalidInput for an unknown one."""
-    return _require_member(Outcome, outcome, "outcome")
-
-
-def _require_member(kind: type[E], given: object, what: str) -> E:
+def require_member(kind: type[E], given: object, what: str) -> E:
+    """Return the member of this value. Raises InvalidInput, naming `what` there is none of, for an unknown one."""
     try:
         return kind(str(given))
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from mahavishnu.engine.context import QueueContext
@@ -24,11 +24,9 @@ from mahavishnu.events.rules import (
     StepEvent,
     is_met,
     matches,
-    require_condition,
     require_consumer,
     require_event_name,
-    require_mode,
-    require_outcome,
+    require_member,
     require_text,
 )
 from mahavishnu.model.errors import InvalidInput, MahavishnuError
@@ -39,8 +37,8 @@ from mahavishnu.model.query import require_namespace
 
 log = logging.getLogger("mahavishnu.events")
 EventListener = Callable[[DomainEvent], object]
-
-
+_require_mode = partial(require_member, DeliveryMode, what="delivery mode")
+_require_condition = partial(require_member, PublicationCondition, what="publication condition")
 _OUTBOX_SECONDS, _DELIVERY_SECONDS, _REMOVAL_SECONDS = 30.0, 5.0, 3600.0
 
 
@@ -76,8 +74,8 @@ class DomainEvents:
         nothing: the answer says so, it is counted and logged. Raises InvalidInput for an invalid event, also for a
         payload of more bytes than `dlq_max_task_bytes`.
         """
-        mode, condition = require_mode(mode), require_condition(condition)
-        if not is_met(condition, None if outcome is None else require_outcome(outcome)):
+        mode, condition = _require_mode(mode), _require_condition(condition)
+        if not is_met(condition, None if outcome is None else require_member(Outcome, outcome, "outcome")):
             return Publication(None)
         now = self._clock.now()
         event = DomainEvent(
@@ -189,7 +187,7 @@ class DomainEvents:
         for pattern, what in ((step, "step"), (workflow, "workflow")):
             if not isinstance(pattern, str):
                 raise InvalidInput(f"{what} is a name, which may have * in it, not {pattern!r:.80}")
-        added = StepEvent(step, require_event_name(name), require_condition(condition), require_mode(mode), workflow)
+        added = StepEvent(step, require_event_name(name), _require_condition(condition), _require_mode(mode), workflow)
         if added not in self.sources.declared:
             self.sources.declared += (added,)
         self.sources.listen()
@@ -281,11 +279,10 @@ def chores(queue: LetterQueue) -> Iterable[PeriodicTask]:
         if context.rules(EventRules).webhook_url or context.chain.plugins.steps("deliver"):
             await queue.service(DomainEvents).deliver()
 
-    async def remove_old_events() -> None:
-        await queue.service(DomainEvents).remove_old()
-
     return (
         PeriodicTask("the outbox of events", publish_missed_events, lambda: _OUTBOX_SECONDS),
         PeriodicTask("the delivery of events", deliver_events, lambda: _DELIVERY_SECONDS),
-        PeriodicTask("removal of old events", remove_old_events, lambda: _REMOVAL_SECONDS),
+        PeriodicTask(
+            "removal of old events", lambda: queue.service(DomainEvents).remove_old(), lambda: _REMOVAL_SECONDS
+        ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -12,14 +13,12 @@ from mahavishnu.events.rules import (
     is_met,
     matches,
     removable_number,
-    require_condition,
     require_consumer,
     require_event_name,
-    require_mode,
-    require_outcome,
+    require_member,
 )
 from mahavishnu.model.errors import InvalidInput
-from mahavishnu.model.events import DomainEvent, PublicationCondition
+from mahavishnu.model.events import DeliveryMode, DomainEvent, PublicationCondition
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TABLE = {  # success, retryable failure, permanent failure
@@ -86,9 +85,17 @@ def test_a_secret_is_in_no_text() -> None:
         (require_event_name, 7, "the name of an event"),
         (require_consumer, "*removed", "the name of a consumer"),
         (require_consumer, "a/b", "the name of a consumer"),
-        (require_mode, "slow", "there is no delivery mode 'slow'; there are fast, durable, broadcast"),
-        (require_condition, "never", "there is no publication condition 'never'; there are success, failure,"),
-        (require_outcome, "so-so", "there is no outcome 'so-so'; there are success,"),
+        (
+            partial(require_member, DeliveryMode, what="delivery mode"),
+            "slow",
+            "there is no delivery mode 'slow'; there are fast, durable, broadcast",
+        ),
+        (
+            partial(require_member, PublicationCondition, what="publication condition"),
+            "never",
+            "there is no publication condition 'never'; there are success, failure,",
+        ),
+        (partial(require_member, Outcome, what="outcome"), "so-so", "there is no outcome 'so-so'; there are success,"),
     ],
 )
 def test_what_cannot_be_is_refused(require: object, given: object, message: str) -> None:
