@@ -213,8 +213,9 @@ class Provider:
         """Return the tokens for a code."""
         rules = self.rules
         methods = about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        basic = (_quote(rules.client_id), _quote(rules.client_secret)) if "client_secret_basic" in methods else None
-        if basic is None or not rules.client_secret:
+        # Quoted for a header, as RFC 6749 wants it.
+        basic: tuple[str, str] | None = (quote_plus(rules.client_id), quote_plus(rules.client_secret))
+        if "client_secret_basic" not in methods or not rules.client_secret:
             basic, sent = None, {**sent, "client_id": rules.client_id}
             if rules.client_secret:
                 sent["client_secret"] = rules.client_secret
@@ -328,11 +329,6 @@ class Provider:
 def _login(person: Person, given: Mapping[str, Any]) -> Login:
     refresh, token = given.get("refresh_token"), given.get("id_token")
     return Login(person, refresh if isinstance(refresh, str) else None, token if isinstance(token, str) else None)
-
-
-def _quote(text: str) -> str:
-    """Quote names and secrets for a header, as RFC 6749 wants it."""
-    return quote_plus(text)
 
 
 @dataclass

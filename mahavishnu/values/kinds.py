@@ -191,31 +191,25 @@ def _base64(value: bytes | bytearray) -> str:
     return base64.b64encode(value).decode()
 
 
-def _kind_of(
-    name: str, of: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any], what: str
-) -> ValueKind:
-    return ValueKind(of, to_plain, from_plain, what, name)
-
-
 BUILT_IN: tuple[ValueKind, ...] = (
-    _kind_of("decimal", Decimal, str, _decimal, "a Decimal"),
-    _kind_of("datetime", datetime, _moment_plain, _datetime, "a datetime"),
-    _kind_of("date", date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date"),
-    _kind_of("time", time, _moment_plain, _time, "a time"),
-    _kind_of("timedelta", timedelta, _timedelta_plain, _timedelta, "a timedelta"),
-    _kind_of("uuid", UUID, str, lambda plain: UUID(_text(plain)), "a UUID"),
-    _kind_of("path", type(Path()), str, lambda plain: Path(_text(plain)), "a Path"),
-    _kind_of("pure-posix-path", PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath"),
-    _kind_of(
-        "pure-windows-path", PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath"
+    ValueKind(Decimal, str, _decimal, "a Decimal", "decimal"),
+    ValueKind(datetime, _moment_plain, _datetime, "a datetime", "datetime"),
+    ValueKind(date, date.isoformat, lambda plain: date.fromisoformat(_text(plain)), "a date", "date"),
+    ValueKind(time, _moment_plain, _time, "a time", "time"),
+    ValueKind(timedelta, _timedelta_plain, _timedelta, "a timedelta", "timedelta"),
+    ValueKind(UUID, str, lambda plain: UUID(_text(plain)), "a UUID", "uuid"),
+    ValueKind(type(Path()), str, lambda plain: Path(_text(plain)), "a Path", "path"),
+    ValueKind(PurePosixPath, str, lambda plain: PurePosixPath(_text(plain)), "a PurePosixPath", "pure-posix-path"),
+    ValueKind(
+        PureWindowsPath, str, lambda plain: PureWindowsPath(_text(plain)), "a PureWindowsPath", "pure-windows-path"
     ),
-    _kind_of("bytes", bytes, _base64, _bytes, "bytes as base64"),
-    _kind_of("bytearray", bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64"),
-    _kind_of("complex", complex, str, lambda plain: complex(_text(plain)), "a complex number"),
+    ValueKind(bytes, _base64, _bytes, "bytes as base64", "bytes"),
+    ValueKind(bytearray, _base64, lambda plain: bytearray(_bytes(plain)), "a bytearray as base64", "bytearray"),
+    ValueKind(complex, str, lambda plain: complex(_text(plain)), "a complex number", "complex"),
 )
 #: For numbers that JSON, or parsers of it, do not have.
-LARGE_INT = _kind_of("int", int, str, _int, "a whole number")  # `str` raises ValueError above 4300 digits
-SPECIAL_FLOAT = _kind_of("float", float, repr, _float, "a number")
+LARGE_INT = ValueKind(int, str, _int, "a whole number", "int")  # `str` raises ValueError above 4300 digits
+SPECIAL_FLOAT = ValueKind(float, repr, _float, "a number", "float")
 _PLAIN_TYPES = frozenset([str, int, float, bool, type(None), dict, list, tuple, set, frozenset])
 _BY_TYPE: Mapping[type, ValueKind] = {kind.type: kind for kind in BUILT_IN}
 _BY_NAME: Mapping[str, ValueKind] = {kind.name: kind for kind in (*BUILT_IN, LARGE_INT, SPECIAL_FLOAT)}

@@ -26,7 +26,6 @@ from mahavishnu.model.json_value import EMPTY, OPEN, Json, pointer_step, texts
 from mahavishnu.model.letter_parts import LOST, MASK, WORKFLOW_SOURCE, DlqReason, Failure, Source
 
 if TYPE_CHECKING:
-    pass
     from mahavishnu.values.arguments import WrittenValues
     from mahavishnu.values.kinds import ValueKind
 
