@@ -323,7 +323,6 @@ class HandOver:
         return self._lifecycle.moved - before
 
     async def _finish_close(self, task: TaskRecord) -> int:
-        """Close the letter of a completed task."""
         return int(await self.close(task) is not None)
 
     async def _finish_run(self, seen: TaskRecord) -> int:

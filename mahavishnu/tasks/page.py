@@ -90,8 +90,7 @@ async def tasks_page(
         page = await lifecycle.list(
             params.state or None, name=params.name.strip() or None, limit=params.limit, after=params.cursor
         )
-        stale = await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE_READ))
-        return TasksView(page, params, stale, [*TaskState])
+        return TasksView(page, params, await read_stale(dlq), [*TaskState])
 
     found = await console_of(request).share(request, dlq, "tasks", read, params.model_dump_json())
     return await show(request, "tasks.html", found.value, recent=found)
@@ -103,9 +102,7 @@ async def task_page(request: Request, dlq: PageQueue, actor: Viewer, task_id: st
     lifecycle = Lifecycle(dlq.context)
     task = await lifecycle.get(decode_id(task_id))
     await dlq.context.note_read("read", f"task:{task.task_id}", task.namespace)
-    stale = (
-        await read_or_none(lifecycle.detect_and_transition_stale_tasks(True, MOST_STALE_READ)) if task.is_open else None
-    )
+    stale = await read_stale(dlq) if task.is_open else None
     view = TaskView(
         task,
         await read_or_none(lifecycle.transitions(task.task_id)),

@@ -50,7 +50,6 @@ from mahavishnu.tasks.staleness_rules import (
     in_minutes,
     judge,
     lives,
-    outcome_of,
     overdue_in,
     plan_for,
     signs,
@@ -457,7 +456,7 @@ class StaleMoves:
         return True
 
     def _report_end(self, each: StaleTask, moved: bool) -> StaleRow:
-        action = outcome_of(moved, True)
+        action = StalenessOutcome.TRANSITIONED if moved else StalenessOutcome.TRANSITIONED_TO_ERROR_ONLY
         self._context.counts["stale_tasks_transitioned"] += 1
         self.tell(each, action)
         return each.row(action, moved=moved, ended=True)

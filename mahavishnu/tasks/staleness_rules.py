@@ -255,19 +255,6 @@ def plan_for(rules: StalenessRules, template: str | None) -> StalenessPlan:
     )
 
 
-def outcome_of(moved_to_dlq: bool, transitioned: bool) -> StalenessOutcome:
-    """Return the outcome of a task for which this was done.
-
-    >>> str(outcome_of(True, False))
-    'moved_to_dlq_only'
-    """
-    if moved_to_dlq and transitioned:
-        return StalenessOutcome.TRANSITIONED
-    if moved_to_dlq:
-        return StalenessOutcome.MOVED_TO_DLQ_ONLY
-    return StalenessOutcome.TRANSITIONED_TO_ERROR_ONLY if transitioned else StalenessOutcome.TRANSITION_FAILED
-
-
 # --- judging
 
 

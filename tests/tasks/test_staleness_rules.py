@@ -26,7 +26,6 @@ from mahavishnu.tasks.staleness_rules import (
     lifetime_minutes,
     lives,
     may_recover,
-    outcome_of,
     pauses_after,
     plan_for,
     stale_detail,
@@ -134,16 +133,6 @@ def test_the_action_wins_over_the_booleans_and_these_over_the_settings(
         usual = (to_letter if goes is None else goes, to_error if fails is None else fails)
         assert plan_for(rules, "pay") == StalenessPlan(*(by_action[action] if action else usual))
         assert plan_for(rules, "pay").review == (plan_for(rules, "pay") == StalenessPlan(False, False))
-
-
-def test_what_is_said_of_what_was_done() -> None:
-    said = {flags: str(outcome_of(*flags)) for flags in product([False, True], repeat=2)}
-    assert said == {
-        (True, True): "transitioned_to_dlq_and_error",
-        (True, False): "moved_to_dlq_only",
-        (False, True): "transitioned_to_error_only",
-        (False, False): "transition_failed",
-    }
 
 
 def test_a_warning_comes_at_three_quarters() -> None:
