@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from pydantic import Field
@@ -20,13 +20,12 @@ from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import PageQueue, console_of, show
-from mahavishnu.console.forms import FormFields, read_day
+from mahavishnu.console.forms import FilterQuery, FormFields
 from mahavishnu.console.frame import Link, Said
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.http.auth import OwnQueue, Viewer, acting_name
 from mahavishnu.http.responses import decode_id
 from mahavishnu.http.routing import Query, Router
-from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.letters.timeline import Step, steps_of
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
@@ -38,24 +37,7 @@ LINKS = (Link("archive", "Archive", "Record", 9, key="a"),)
 router = Router(tag="archive_pages", documented=False)
 
 
-class _ListQuery(NamespacePageQuery):
-    """The filters of a list; an empty one counts as absent, because a form sends all its fields."""
-
-    filters: ClassVar[tuple[str, ...]]
-
-    @property
-    def given(self) -> dict[str, str]:
-        """The filters that are set."""
-        return {name: value for name in self.filters if (value := getattr(self, name).strip())}
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of a search. Raise InvalidInput for a text that is no day."""
-        read = {name: read_day(value) if name in ("since", "until") else value for name, value in self.given.items()}
-        return {**read, "limit": self.limit, "after": self.cursor}
-
-
-class ArchivePageQuery(_ListQuery):
+class ArchivePageQuery(FilterQuery):
     """The filters of the list of archived letters."""
 
     filters = ("task_id", "category", "resolution", "fingerprint", "since", "until")
@@ -67,7 +49,7 @@ class ArchivePageQuery(_ListQuery):
     until: Text = ""
 
 
-class ArchivedTaskQuery(_ListQuery):
+class ArchivedTaskQuery(FilterQuery):
     """The filters of the list of archived tasks."""
 
     filters = ("task_id", "name", "state", "since", "until")
@@ -83,7 +65,7 @@ class ArchiveListView:
     """One page of archived letters or tasks, at `path`, and the values of the filters to choose from."""
 
     page: ArchivePage | ArchivedTaskPage
-    params: _ListQuery
+    params: FilterQuery
     path: str
     verb: str  #: of the command that lists the same
     choices: Mapping[str, Sequence[str]]

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.console.console import console_of, show
-from mahavishnu.console.forms import read_day
+from mahavishnu.console.forms import FilterQuery
 from mahavishnu.console.frame import Link
 from mahavishnu.http.auth import OwnQueue, Viewer
 from mahavishnu.http.routing import Query, Router
-from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from mahavishnu.stores.base import Page
@@ -28,9 +27,10 @@ _PAGES = {"group": "groups", "run": "runs", "task": "tasks", "queue": "queues"}
 Text = Annotated[str, Field(max_length=1000)]
 
 
-class AuditPageQuery(NamespacePageQuery):
-    """The filters; empty ones do not count, since a form sends all its fields."""
+class AuditPageQuery(FilterQuery):
+    """The filters of the audit."""
 
+    filters = ("actor", "action", "subject", "outcome", "since", "until")
     actor: Text = ""
     action: Text = ""
     subject: Text = ""
@@ -48,28 +48,23 @@ class AuditView:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self._filters)
+        return bool(self.params.given)
 
     @property
     def next(self) -> str:
         """The link to the next page."""
-        return f"audit?{urlencode({**self._filters, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
+        return f"audit?{urlencode({**self.params.given, 'limit': self.params.limit, 'cursor': str(self.page.next)})}"
 
     @property
     def command(self) -> str:
         """The same list on the command line."""
-        options = {f"--{name}": value for name, value in self._filters.items()}
+        options = {f"--{name}": value for name, value in self.params.given.items()}
         return shlex.join(["mahavishnu", "audit", "list", *chain(*options.items())])
 
     @property
     def query(self) -> str:
         """The same list in the API."""
-        return urlencode(self._filters)
-
-    @property
-    def _filters(self) -> dict[str, str]:
-        names = ("actor", "action", "subject", "outcome", "since", "until")
-        return {name: value for name in names if (value := getattr(self.params, name).strip())}
+        return urlencode(self.params.given)
 
     def path_of(self, entry: AuditEntry) -> str | None:
         """Return the page of the act's subject, if it has one."""
@@ -89,10 +84,7 @@ async def audit_page(
     dlq = dlq.in_namespace(params.namespace or dlq.namespace)
 
     async def read() -> AuditView:
-        named = {name: getattr(params, name).strip() or None for name in ("actor", "action", "subject", "outcome")}
-        since, until = read_day(params.since), read_day(params.until)
-        page = await dlq.audit.list(**named, since=since, until=until, limit=params.limit, after=params.cursor)
-        return AuditView(page, params)
+        return AuditView(await dlq.audit.list(**params.arguments), params)
 
     found = await console_of(request).share(request, dlq, "audit", read, params.model_dump_json())
     return await show(request, "audit.html", found.value, recent=found)

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
 from mahavishnu.http.routing import Depends
+from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.errors import InvalidInput
 
 _MOST_FIELDS = 1000
@@ -93,6 +94,23 @@ async def read_form(request: Request) -> Form:
 
 
 FormFields = Annotated[Form, Depends(read_form)]
+
+
+class FilterQuery(NamespacePageQuery):
+    """The filters of a list; an empty one counts as absent, because a form sends all its fields."""
+
+    filters: ClassVar[tuple[str, ...]]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The filters that are set."""
+        return {name: value for name in self.filters if (value := getattr(self, name).strip())}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a search. Raise InvalidInput for a text that is no day."""
+        read = {name: read_day(value) if name in ("since", "until") else value for name, value in self.given.items()}
+        return {**read, "limit": self.limit, "after": self.cursor}
 
 
 def read_day(text: str) -> datetime | None:
