@@ -30,6 +30,7 @@ from opensearchpy import AsyncOpenSearch
 
 from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.json_value import Json
+from mahavishnu.model.lifecycle import claim
 from mahavishnu.queues import items as queue_items
 from mahavishnu.queues.rules import QueueDefinition
 from mahavishnu.stores.kinds import LETTERS
@@ -67,7 +68,8 @@ async def collection(dlq: DeadLetterQueue) -> None:
             (found,) = await letters.get([fresh.key])
             assert found is not None and not isinstance(found, Exception)
             until = now + timedelta(seconds=60)
-            (leased,) = await letters.write([queue_items.lease_item(found, name, "t", until, dlq.clock.now())])
+            lent = claim(found, owner=name, token="t", until=until, now=dlq.clock.now())
+            (leased,) = await letters.write([lent])
             assert leased is not None and not isinstance(leased, Exception)
             await letters.write([queue_items.complete_item(leased, "t", dlq.clock.now())])
 
@@ -170,7 +172,7 @@ def documents_of(dlq: DeadLetterQueue, definition: QueueDefinition) -> list[str]
     """What a store keeps of an item that waits, that is leased, and that is done."""
     now = dlq.clock.now()
     fresh = queue_items.new_item(definition, Json.of({"order": 7}), now)
-    leased = queue_items.lease_item(fresh, "w7", "t", now + timedelta(seconds=60), now)
+    leased = claim(fresh, owner="w7", token="t", until=now + timedelta(seconds=60), now=now)
     return [LETTERS.encode(each) for each in (fresh, leased, queue_items.complete_item(leased, "t", now))]
 
 

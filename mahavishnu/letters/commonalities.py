@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.letters import reads
 from mahavishnu.letters.reads import SAMPLE
 from mahavishnu.model.errors import InvalidInput, InvalidQuery, NoSuchGroup, StoreUnavailable
+from mahavishnu.model.json_value import unescape
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import LOST, MASK, NO_ADAPTER, DeadLetterStatus, ResolutionStatus
 from mahavishnu.model.query import NEWEST_FIRST, At, Condition, Is, Not, Query, adapter_is
@@ -223,10 +225,7 @@ def _query_of(name: str, value: Any) -> str | None:
 
 
 def _count(sets: Iterable[frozenset[Any]]) -> Counter[Any]:
-    counter: Counter[Any] = Counter()
-    for each in sets:
-        counter.update(each)
-    return counter
+    return Counter(chain.from_iterable(sets))
 
 
 def _most_common(values: Counter[str]) -> list[tuple[str, int]]:
@@ -252,16 +251,12 @@ def _lost_names(types: Any) -> frozenset[str]:
     if not isinstance(types, Mapping):
         return frozenset()
     lost = (pointer for pointer, kind in types.items() if isinstance(kind, str) and kind.partition(":")[0] == LOST)
-    return frozenset(_without_places(["task", *map(_unescape, pointer.split("/")[1:])]) for pointer in lost)
+    return frozenset(_without_places(["task", *map(unescape, pointer.split("/")[1:])]) for pointer in lost)
 
 
 def _without_places(parts: Sequence[str]) -> str:
     """Return the name without places in lists."""
     return ".".join(part for part in parts if part != "-" and not part.isdigit())
-
-
-def _unescape(step: str) -> str:
-    return step.replace("~1", "/").replace("~0", "~")
 
 
 # --- samples of stored letters

@@ -224,11 +224,6 @@ def move(letter: DeadLetter, *, now: datetime, by: str, to: str) -> DeadLetter:
     )
 
 
-def lease_item(letter: DeadLetter, owner: str, token: str, until: datetime, now: datetime) -> DeadLetter:
-    """Lend the item to a worker. Raise IllegalMove for one that cannot be leased now."""
-    return lifecycle.claim(letter, owner=owner, token=token, until=until, now=now)
-
-
 def complete_item(letter: DeadLetter, token: str, now: datetime) -> DeadLetter:
     """Complete a leased item. Raise LostLease if it has another lease."""
     _require_lease(letter, token, "complete", now)

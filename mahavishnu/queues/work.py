@@ -31,7 +31,7 @@ from mahavishnu.model.events import EventName
 from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure
-from mahavishnu.model.lifecycle import release
+from mahavishnu.model.lifecycle import claim, release
 from mahavishnu.model.query import Between, Condition, Is, Missing, Not, Query, Sort
 from mahavishnu.model.tombstones import delete
 from mahavishnu.queues import items
@@ -166,11 +166,7 @@ class QueueMoves:
         by: str,
         notes: str | None,
     ) -> dict[str, Any]:
-        """Send items back to the queues that they came from, or to another one; each once, with no failure counted.
-
-        Of all items, those that cannot go are `refused` with the reason; if none can go, that raises. `degraded` says
-        why some items may have been missed.
-        """
+        """Send items back, as `NamedQueues.redrive` says."""
         if isinstance(ids, str):
             raise InvalidInput(f"ids is a list of ids of items, not {ids!r:.80}: write it as [{ids!r:.80}]")
         if to is not None:
@@ -374,7 +370,7 @@ class QueueWork:
             request = waiting.pop(0)
             seconds = definition.lease_seconds if request.seconds is None else request.seconds
             until = now + timedelta(seconds=seconds)
-            chosen.append((request, items.lease_item(letter, request.owner, new_token(), until, now)))
+            chosen.append((request, claim(letter, owner=request.owner, token=new_token(), until=until, now=now)))
         written = await self._letters.records.write([letter for _, letter in chosen]) if chosen else []
         for (request, wanted), stored in zip(chosen, written, strict=True):
             if not isinstance(stored, DeadLetter):

@@ -13,7 +13,6 @@ from typing import Any
 
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.ids import derived_task_id
-from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, RequeueOutcome
 from mahavishnu.model.work import _LATEST, _lifecycle_label, _other_failures, _text
@@ -57,17 +56,14 @@ def snapshot_of(task: TaskRecord) -> dict[str, Any]:
 def in_clear(task: TaskRecord, encryption: Encryption) -> TaskRecord:
     """Return the task with its context and results in clear; it must not be written. Raises CannotRestore."""
     context, types = encryption.decrypt(task.context, task.context_types, binding_of(task))
-    steps = tuple(
-        step
-        if step.result is None or step.result_types is None
-        else _in_clear(step, step.result, step.result_types, binding_of(task, step.name), encryption)
-        for step in task.steps
-    )
+    steps = tuple(_in_clear(step, binding_of(task, step.name), encryption) for step in task.steps)
     return evolve_task(task, context=context, context_types=types, steps=steps)
 
 
-def _in_clear(step: StepRecord, result: Json, types: Json, binding: Binding, encryption: Encryption) -> StepRecord:
-    result, types = encryption.decrypt(result, types, binding)
+def _in_clear(step: StepRecord, binding: Binding, encryption: Encryption) -> StepRecord:
+    if step.result is None or step.result_types is None:
+        return step
+    result, types = encryption.decrypt(step.result, step.result_types, binding)
     return replace(step, result=result, result_types=types)
 
 

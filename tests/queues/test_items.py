@@ -13,7 +13,7 @@ from mahavishnu.model.errors import IllegalMove, InvalidInput, LostLease
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Failure, RetryPolicy, Source, SourceKind
-from mahavishnu.model.lifecycle import violations
+from mahavishnu.model.lifecycle import claim, violations
 from mahavishnu.queues import items as rules
 from mahavishnu.queues.items import ItemStatus, QueueItem
 from mahavishnu.queues.rules import OnDead, QueueDefinition, RetryRule
@@ -37,7 +37,7 @@ def item(definition: QueueDefinition | None = None, **values: Any) -> DeadLetter
 
 
 def leased(letter: DeadLetter, seconds: float = 60, now: datetime = NOW) -> DeadLetter:
-    return rules.lease_item(letter, "w", "t", now + timedelta(seconds=seconds), now)
+    return claim(letter, owner="w", token="t", until=now + timedelta(seconds=seconds), now=now)
 
 
 def sound(letter: DeadLetter) -> DeadLetter:
