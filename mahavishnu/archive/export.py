@@ -62,10 +62,7 @@ class ArchiveExport:
         self._steps = home_of(context.store).collection(EXPORT_STEPS)
 
     async def begin(self) -> int:
-        """Mark all that was archived since the last step. Return the step's number, the new watermark.
-
-        Raise InvalidInput where exports are switched off, IllegalMove if another export began meanwhile, StoreError.
-        """
+        """Mark all that was archived since the last step, see `Archive.begin_export`. Return the step's number."""
         if not self._context.rules(RetentionRules).analytics_export:
             raise InvalidInput("exports for analysis are off: switch on the setting retention.analytics_export")
         namespace = self._context.namespace

@@ -92,19 +92,14 @@ class Closing:
         request: RequestOf,
         *,
         began: datetime,
-        namespace: str | None = None,
         queue: str = DEFAULT_QUEUE,
     ) -> None:
-        """Have the open letter of this work closed soon: a run of the application, which began then, succeeded.
-
-        Returns at once, from any thread, and raises nothing. `request()` is what a letter of the run would have;
-        it is asked if there is a letter under its task id.
-        """
+        """Note a success, see `DLQIntegration.note_success`. Returns at once, from any thread, and raises nothing."""
         noted = self._noted
         if len(noted) >= MOST_NOTED:
             self._context.counts[NOT_LOOKED_UP] += 1
             return
-        noted.append((task_id, request, began, self._context.namespace if namespace is None else namespace, queue))
+        noted.append((task_id, request, began, self._context.namespace, queue))
         loop = self._loop
         if loop is None or (loop is not asyncio._get_running_loop() and not loop.is_running()):
             self._start()

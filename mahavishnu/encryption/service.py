@@ -101,10 +101,9 @@ def out_of_reach(detached: Sequence[str], waiting_outside: int, *, scrub: bool =
 
 @dataclass(frozen=True, slots=True)
 class RenewedLot:
-    """The result of one lot: how many records were looked at and are `changed`, or would be.
+    """The numbers of one lot, with the reasons of those that `failed` by their keys, and what no lot looks at.
 
-    `failed` says why others could not be, by their keys. `next` is where the next lot begins; None: there is none.
-    `out_of_reach` says what no lot looks at.
+    `next` is where the next lot begins; None: there is none.
     """
 
     looked_at: int = 0

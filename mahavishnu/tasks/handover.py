@@ -98,11 +98,7 @@ class HandOver:
         details: Mapping[str, Any] | None = None,
         still: Callable[[TaskRecord], bool] = lambda task: True,
     ) -> HandedOver:
-        """Make a letter of a task that is open or failed: the task is in `error`, and the letter says why.
-
-        A second call returns the letter of the first. `details` go into the letter's metadata; `still` decides whether
-        the task is unchanged. Raises NoSuchTask, and IllegalMove if it has changed or has ended otherwise.
-        """
+        """Make a letter of a task, see `Lifecycle.move_to_dlq`. Raises IllegalMove if it is not as it was: `still`."""
         reason, task = _read_reason(reason), await self._lifecycle.get(task_id)
         if details is not None:  # before the task is in error
             if not isinstance(details, Mapping):
