@@ -24,7 +24,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from mahavishnu.archive.partitions import CopySource, Partitions, R, copy_verified
-from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key, letter_of
+from mahavishnu.archive.records import ArchivedLetter, ArchivePartition, letter_key
 from mahavishnu.archive.rules import (
     ArchiveResult,
     is_archived,
@@ -35,6 +35,7 @@ from mahavishnu.archive.rules import (
     month_of,
 )
 from mahavishnu.engine.context import QueueContext
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.groups.records import GROUPS
 from mahavishnu.groups.rules import is_on_hold
 from mahavishnu.model.errors import CorruptRecord, StoreError
@@ -351,7 +352,7 @@ class MoveCollector:
 
     async def collect_former(self, former: Sequence[FormerLetter]) -> dict[str, list[ArchiveMove]]:
         """Return former letters that leave on their own, by their month of the archive. Raise StoreError."""
-        return await self._by_month([ArchiveMove(letter_of(each)) for each in former])
+        return await self._by_month([ArchiveMove(as_letter(each)) for each in former])
 
     async def _by_month(self, moves: Sequence[ArchiveMove]) -> dict[str, list[ArchiveMove]]:
         edited = [each.entry_id for move in moves for each in (move.letter, *move.former) if each.revision]

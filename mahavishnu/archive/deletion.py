@@ -12,7 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mahavishnu.archive.partitions import Partitions
+from mahavishnu.archive.partitions import Partitions, remove_all
 from mahavishnu.archive.records import ArchivedLetter, PartitionState, letter_key
 from mahavishnu.engine.audit import AUDIT, forget_contents
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
@@ -182,9 +182,7 @@ class Deletion:
             for problem in await asyncio.gather(*deleting, return_exceptions=True):
                 if problem is not None:
                     raise problem
-            for removed in await room.collection.remove(chosen):
-                if isinstance(removed, StoreError):
-                    raise removed
+            await remove_all(room.collection, chosen)
             count += len(chosen)
         return count
 
@@ -264,7 +262,7 @@ class CaseDeletion:
         tasks = await self._delete_tasks(key, task_id)
         former = [each for each in await self._find(self._history, task_id, known) if letter_key(each) == key]
         later = await self._find_later(key, known)
-        await _remove(self._history, former := [each for each in former if each.entry_id not in later])
+        await remove_all(self._history, former := [each for each in former if each.entry_id not in later])
         ids = [*(each.entry_id for each in former), *(each.entry_id for each in copies)]
         if tombstone is not None:
             await forget_revisions(self._revisions, self._history, [tombstone])
@@ -275,7 +273,7 @@ class CaseDeletion:
     async def delete_unfinished_copies(self, entry_ids: Sequence[str]) -> None:
         """Delete copies of these letters from the archive: somebody began to archive them, or took them out."""
         for partition, copies in (await self._places.find_copies(entry_ids)).items():
-            await _remove(self._places.letters(partition), copies)
+            await remove_all(self._places.letters(partition), copies)
 
     async def find_detached(self) -> tuple[str, ...]:
         """Return the partitions of the archive that cannot be read."""
@@ -289,7 +287,7 @@ class CaseDeletion:
                 found = [each for each in await self._find(copies, task_id, known) if each.letter_key == key]
                 later = await self._find_later(key, known)
                 found = [each for each in found if each.entry_id not in later]
-                if not found or False not in await _remove(copies, found):
+                if not found or False not in await remove_all(copies, found):
                     gone += found
                     break
             else:
@@ -311,14 +309,14 @@ class CaseDeletion:
             for each in ended
             if task_id in letter_ids_of(each) and document_key(task_id, each.namespace, each.queue) == key
         ]
-        await _remove(self._tasks, ended)
+        await remove_all(self._tasks, ended)
         for task in ended:
             query = Query((Is("task_id", (task.task_id,)),))
-            await _remove(self._transitions, [move async for move in scan(self._transitions, query)])
+            await remove_all(self._transitions, [move async for move in scan(self._transitions, query)])
         count = 0
         for partition, copies in (await self._places.find_tasks(Is("letter_ids", (task_id,)))).items():
             own = [copy for copy in copies if document_key(task_id, copy.namespace, copy.queue) == key]
-            count += (await _remove(self._places.tasks(partition), own)).count(True)
+            count += (await remove_all(self._places.tasks(partition), own)).count(True)
         return count
 
     async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
@@ -330,12 +328,3 @@ class CaseDeletion:
             if there is not None:
                 found[there.key] = there
         return list(found.values())
-
-
-async def _remove(collection: Collection[T], records: Sequence[T]) -> list[bool | StoreError]:
-    """Remove them. Raise the first StoreError."""
-    results = await collection.remove(records) if records else []
-    for result in results:
-        if isinstance(result, StoreError):
-            raise result
-    return results

@@ -408,6 +408,15 @@ async def _write(copies: Collection[C], source: CopySource[Any, C], result: Copy
     return written
 
 
+async def remove_all(records: Collection[R], gone: Sequence[R]) -> list[bool | StoreError]:
+    """Remove these records. Raise the first StoreError."""
+    results = await records.remove(gone) if gone else []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+    return results
+
+
 # --- letters in the archive: found, and restored
 
 ArchivedLine: TypeAlias = CopyLine[ArchivedLetter]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -160,12 +160,6 @@ class ArchivedLetter:
 
 
 _new_copy = fast_constructor(ArchivedLetter)  # one for each letter that is archived
-
-
-def letter_of(former: FormerLetter) -> DeadLetter:
-    """Return the letter that a former one was, without a version."""
-    values = {each.name: getattr(former, each.name) for each in fields(DeadLetter)}
-    return DeadLetter(**{**values, "version": None})
 
 
 def letter_key(former: FormerLetter) -> str:

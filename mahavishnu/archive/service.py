@@ -22,6 +22,7 @@ from mahavishnu.archive.partitions import (
     CopyLine,
     Partitions,
     read_case,
+    remove_all,
     require_home,
     restore_letter,
 )
@@ -43,7 +44,7 @@ from mahavishnu.engine.periodic import PeriodicTask
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.letters.ledger import Ledger
 from mahavishnu.model.clock import read_instant, require_days
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreError, StoreUnavailable
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, StoreUnavailable
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.query import ALL_NAMESPACES, Condition, Is, Query, items_namespace, require_namespace
 from mahavishnu.model.rules import BY_RETENTION, RetentionRules
@@ -332,10 +333,7 @@ async def _delete_old_records(context: QueueContext, rules: RetentionRules) -> C
                     for each, letter in pairs
                     if isinstance(letter, DeadLetter) and letter.namespace == context.namespace
                 ]
-            for removed in await collections[name].remove(old) if old else []:
-                if isinstance(removed, StoreError):
-                    raise removed
-                count[name] += removed
+            count[name] += (await remove_all(collections[name], old)).count(True)
     return count
 
 

@@ -21,6 +21,7 @@ from mahavishnu.archive.partitions import (
     copy_verified,
     find_in_partitions,
     read_case,
+    remove_all,
     require_home,
 )
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
@@ -155,9 +156,7 @@ class TaskArchiving:
                 self.failed[copy.key] = f"{problem}; the task's moves stay where they are"
         there = await self._transitions.get(list(own))
         same = [move for move in there if isinstance(move, OldTransition) and move == own[move.key]]
-        for removed in await self._transitions.remove(same) if same else []:
-            if isinstance(removed, StoreError):
-                raise removed
+        await remove_all(self._transitions, same)
         await copies.write([replace(copy, left=0) for copy in read])
 
 

@@ -320,6 +320,6 @@ class WaitingRoom:
 
 
 def as_letter(waiting: FormerLetter) -> DeadLetter:
-    """The letter that waits, as it was when it came."""
+    """The letter that a former or waiting one was, without a version."""
     values = {each.name: getattr(waiting, each.name) for each in fields(DeadLetter)}
     return DeadLetter(**{**values, "version": None})

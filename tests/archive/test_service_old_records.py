@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mahavishnu.archive.records import letter_of as former_letter
 from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import AUDIT
+from mahavishnu.engine.waiting_room import as_letter
 from mahavishnu.http.replies import REPLIES
 from mahavishnu.model.query import Query
 from mahavishnu.model.rules import RetentionRules
@@ -75,7 +75,7 @@ async def test_former_letters_go_to_the_archive_by_themselves(any_house: House) 
     assert {line.copy.entry_id for line in found} == {each.entry_id for each in former}
     for each in former:
         case = await queue.archive.show(each.entry_id)
-        assert case.letter == former_letter(each)
+        assert case.letter == as_letter(each)
         assert len(case.revisions) == 1
     assert (await sound(queue))["lifetime_stats"] == before
     assert (await letter_of(queue, "wf")).is_open
