@@ -207,6 +207,7 @@ class Claimer:
 
 
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
+_MOST_UNWRITTEN = 2000  # runs whose outcomes are on their way into the store
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
 
 
@@ -230,7 +231,7 @@ class Processor:
         self.counts: Counter[str] = Counter()
         self.leases = LeaseTable(context, self.counts)
         self.claimer = Claimer(context, self.leases, self.counts, shares, queues, gate or context.part(LimitGate))
-        self.leases.on_renewal = self.claimer.keep_places
+        self.leases.on_renewal, self.leases.on_written = self.claimer.keep_places, self._end
         assess = assess or Assessor(context.chain).assess_attempt
         self.attempts = AttemptRunner(context, self.leases, callback, assess, self.counts, self.wake)
         self._context, self._clock = context, context.clock
@@ -238,7 +239,7 @@ class Processor:
         self._runs: dict[asyncio.Task[None], str] = {}  # and the adapter of each
         self._ahead = context.limits.concurrency
         self._seen = (0, 0)  # how many had succeeded, and met an open circuit, at the last claim
-        self._awake = asyncio.Event()
+        self._awake, self._ended = asyncio.Event(), asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
@@ -287,6 +288,8 @@ class Processor:
             ended = asyncio.create_task(asyncio.wait(self._runs))
             await asyncio.wait({grace, ended}, return_when=asyncio.FIRST_COMPLETED)
             grace.cancel()
+            for leased in self.leases:
+                leased.stopped = not leased.by_hand
             for run in list(self._runs):
                 run.cancel()
             await asyncio.gather(ended, *self._runs, return_exceptions=True)
@@ -303,17 +306,17 @@ class Processor:
             try:
                 while True:
                     taken = await self._fill(until, started)
-                    if not taken and not self._runs:
+                    if not taken and not self._is_working:
                         return len(started)
-                    if self._runs and due.has_more:
-                        await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
-                    while self._runs and not due.has_more:  # there is nothing to claim before these are over
-                        await asyncio.wait(self._runs)
+                    if due.has_more:
+                        await self._next_end()
+                    while self._is_working and not due.has_more:  # there is nothing to claim before these are over
+                        await self._next_end()
                     if not due.has_more and not self.is_running:  # in the background it looks at other times, too
                         return len(started)
             except StoreError:
-                while self._runs and not self.is_running:  # what has begun is not left alone: its lease depends on this
-                    await asyncio.wait(self._runs)
+                while self._is_working and not self.is_running:  # what has begun is not left alone: its lease ends
+                    await self._next_end()
                 raise
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> RunningAttempt:
@@ -322,7 +325,13 @@ class Processor:
         leased.by_hand = True
         try:
             async with self.leases.renewing():
-                return await self.attempts.execute(leased)
+                # In a task of its own, which can be cancelled: what the workflow does to that concerns no caller.
+                running = asyncio.create_task(self.attempts.execute(leased))
+                try:
+                    return await asyncio.shield(running)
+                finally:
+                    leased.stopped = running.cancel()
+                    await asyncio.wait({running})
         finally:
             self.leases.remove(leased)
 
@@ -394,7 +403,7 @@ class Processor:
     async def _claim(self, now: datetime, started: set[str]) -> ClaimResult:
         """Claim letters that were found, and start those that have a place."""
         concurrency = self._context.limits.concurrency
-        room, without = self._ahead - len(self.leases), frozenset[str]()
+        room, without = self._ahead - self._held, frozenset[str]()
         if self._stopping:
             return ClaimResult()
         if room <= 0 or not self._is_hungry(concurrency):  # there may be a place for an adapter that has none
@@ -422,13 +431,30 @@ class Processor:
         free = not self._ready and len(self._runs) < concurrency - reserved_places(
             concurrency, self.claimer.due.adapters
         )
-        return free or len(self.leases) <= self._ahead // 2
+        return free or self._held <= self._ahead // 2
+
+    @property
+    def _held(self) -> int:
+        """Number of letters that run, or wait for a place."""
+        return len(self.leases) - self.leases.unwritten
+
+    @property
+    def _is_working(self) -> bool:
+        return bool(self._runs or self.leases.unwritten)
+
+    async def _next_end(self) -> None:
+        """Return when a run has ended, or the outcome of one is written, if there is any."""
+        self._ended.clear()
+        if self._is_working:
+            await self._ended.wait()
 
     def _start_ready(self, concurrency: int) -> None:
         if not self._ready:
             return
         shared = concurrency - reserved_places(concurrency, self.claimer.due.adapters)
         while self._ready and len(self._runs) < concurrency and not self._stopping:
+            if self.leases.unwritten >= _MOST_UNWRITTEN:
+                return
             busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
             if (leased := self._ready.pop(busy)) is None:
                 return
@@ -440,22 +466,32 @@ class Processor:
         try:
             await self.attempts.run(leased)
         finally:
-            self.leases.remove(leased)
-            if leased.circuit in self._context.breakers.not_closed:  # it may have been a probe that was not run
-                self.wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
-            if leased.letter.recoveries:  # others like it may have to wait for this one
-                self._awake.set()
+            if leased.outcome is None:
+                self._end(leased)
+
+    def _end(self, leased: LeasedLetter) -> None:
+        """Forget a letter that was settled or given back, and look for what waited for that."""
+        self.leases.remove(leased)
+        if leased.circuit in self._context.breakers.not_closed:  # it may have been a probe that was not run
+            self.wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
+        if leased.letter.recoveries or leased.circuit in self.claimer.gate.limits:  # others may have to wait for it
+            self._awake.set()
+        self._go_on(leased.circuit)
 
     def _on_run_end(self, run: asyncio.Task[None]) -> None:
         adapter = self._runs.pop(run)
         if not run.cancelled() and (problem := run.exception()):
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
-        concurrency, due = self._context.limits.concurrency, self.claimer.due
+        self._go_on(adapter)
+
+    def _go_on(self, adapter: str) -> None:
+        """Use the place that a run, or an outcome that was to be written, has left."""
+        self._ended.set()
+        concurrency = self._context.limits.concurrency
         self._start_ready(concurrency)
-        if self._awake.is_set():
+        if self._awake.is_set() or not self.claimer.due.has_more:
             return
-        is_limited = adapter in self.claimer.gate.limits  # its place is free for others
-        if is_limited or (due.has_more and (self._is_hungry(concurrency) or self._has_place_for(adapter))):
+        if self._is_hungry(concurrency) or self._has_place_for(adapter):
             self._awake.set()
 
     def _has_place_for(self, adapter: str) -> bool:
