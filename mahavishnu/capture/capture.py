@@ -10,7 +10,7 @@ import os
 import weakref
 from asyncio import Future
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -420,25 +420,31 @@ class CapturePipeline:
 
     async def _record(self, made: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
         """Record the letters by one write; those that need more than that are recorded one by one."""
-        results: Sequence[DeadLetter | Exception | None]
+        letters, taker = [letter for _, letter in made], self._queue.taker
+        results: Sequence[DeadLetter | Exception | None] = ()
+        claimed: Mapping[str, DeadLetter] = {}
         try:
-            alone = self._queue.session.used_elsewhere
-            results = [None] * len(made)
-            if not alone:
-                with self._queue.session.in_use():
-                    results = await self._intake.record_many([letter for _, letter in made])
-        except UsedElsewhere:
-            results = [None] * len(made)
-        except Exception as problem:
-            results = [problem] * len(made)
-        for (capture, letter), result in zip(made, results, strict=True):
-            if isinstance(result, DeadLetter):
-                try:
-                    capture.context.run(self._finish_new, capture, result)
-                except Exception:  # the others are stored, too, and somebody waits for them
-                    log.exception("letter %r is stored, but something stumbled over it", result.key)
-            else:
-                self._batcher.spawn(self._record_alone(capture, letter, result), [capture], capture.context)
+            try:
+                if not self._queue.session.used_elsewhere:
+                    with self._queue.session.in_use():
+                        claimed = taker.claim_new(letters) if taker is not None else {}
+                        results = await self._intake.record_many([claimed.get(each.entry_id, each) for each in letters])
+            except UsedElsewhere:
+                pass
+            except Exception as problem:
+                results = [problem] * len(made)
+            for (capture, letter), result in zip(made, results or [None] * len(made), strict=True):
+                if isinstance(result, DeadLetter):
+                    shown = letter if letter.entry_id in claimed else result  # its claim is told of when its run begins
+                    try:
+                        capture.context.run(self._finish_new, capture, shown)
+                    except Exception:  # the others are stored, too, and somebody waits for them
+                        log.exception("letter %r is stored, but something stumbled over it", result.key)
+                else:
+                    self._batcher.spawn(self._record_alone(capture, letter, result), [capture], capture.context)
+        finally:
+            if taker is not None and claimed:
+                taker.take_new(claimed, results)
 
     async def _record_alone(self, capture: PendingCapture, letter: DeadLetter, problem: Exception | None) -> None:
         """Record one whose task has a letter already, or that there is no room for, or that met a `problem`."""

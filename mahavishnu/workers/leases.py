@@ -495,6 +495,10 @@ class LimitGate:
         self.limits = limits
         return bool(changed)
 
+    def is_fresh(self, now: datetime) -> bool:
+        """Return whether the limits were read just now."""
+        return self._read_at is not None and abs((now - self._read_at).total_seconds()) < 2 * _READ_SECONDS
+
     async def _declare(self, adapter: str, concurrency: int | None, rate: str | None) -> AdapterLimit:
         """Set a limit that the application declares, unless a person has set one."""
         new = AdapterLimit(adapter, namespace=self._context.written_namespace)

@@ -9,7 +9,7 @@ import asyncio
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +25,7 @@ from mahavishnu.model.ids import new_token
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
+from mahavishnu.stores.kind import is_uncertain
 from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, Misfits, RunningAttempt
 from mahavishnu.workers.background import DueLetters
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable, LimitGate
@@ -126,6 +127,28 @@ class Claimer:
             self.due.clear()
         return ClaimResult(leased, recovered, lost)
 
+    def sort_new(self, letters: Iterable[DeadLetter]) -> Turns[DeadLetter]:
+        """Return new letters that may be run without a look at the store. None while others wait, which come first."""
+        context, now, turns = self._context, self._context.clock.now(), Turns[DeadLetter]()
+        if self.due.has_more or not self.gate.is_fresh(now):
+            return turns
+        barred = context.breakers.not_closed | self.gate.limits.keys()
+        for letter in self.due.takes(letters):
+            is_due = letter.due_at is not None and letter.due_at <= now and not letter.depends_on
+            is_free = letter.circuit not in barred and letter.key not in self._leases
+            if is_due and is_free and letter.namespace == context.namespace:
+                turns.add(letter.circuit, letter)
+        return turns
+
+    def claim_one(self, letter: DeadLetter, now: datetime) -> _Claim:
+        """Return the letter as it is once claimed."""
+        context, token = self._context, new_token()
+        until = context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
+        claimed = lifecycle.claim(
+            letter, owner=context.owner, token=token, until=until, now=now, backoffs=context.backoffs
+        )
+        return _Claim(claimed, token, letter.circuit)
+
     async def keep_places(self) -> None:
         """Say how many letters of limited adapters are held here. Raises StoreError."""
         if self.gate.limits:
@@ -156,8 +179,7 @@ class Claimer:
 
         Of limited adapters so many are `allowed`.
         """
-        context, owner, breakers = self._context, self._context.owner, self._context.breakers
-        backoffs = context.backoffs
+        context, breakers = self._context, self._context.breakers
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop(shut)) is not None:
             try:
@@ -166,16 +188,15 @@ class Claimer:
                     continue
                 if letter.lease is not None and context.may_be_running(letter, now):
                     continue
-                token, until = new_token(), context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
-                letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
-                if not self._is_safe(letter, claims):
+                claim = self.claim_one(letter, now)
+                if not self._is_safe(claim.letter, claims):
                     self.due.expect_more()  # until there is a place for it
                     continue
                 if circuit in breakers.not_closed:
                     shut.add(circuit)
-                    if breakers.acquire(circuit, context.clock.monotonic(), token) is not None:
+                    if breakers.acquire(circuit, context.clock.monotonic(), claim.token) is not None:
                         continue
-                claims[key] = _Claim(letter, token, circuit)
+                claims[key] = claim
                 if circuit in allowed:
                     allowed[circuit] -= 1
                     if not allowed[circuit]:
@@ -237,6 +258,7 @@ class Processor:
         self._context, self._clock = context, context.clock
         self._ready: Turns[LeasedLetter] = Turns()
         self._runs: dict[asyncio.Task[None], str] = {}  # and the adapter of each
+        self._taking: dict[str, _Claim] = {}  # new letters that are being written as claimed, by key
         self._ahead = context.limits.concurrency
         self._seen = (0, 0)  # how many had succeeded, and met an open circuit, at the last claim
         self._awake, self._ended = asyncio.Event(), asyncio.Event()
@@ -282,6 +304,8 @@ class Processor:
             self._loops = None
         async with self._claiming:  # what a cycle is claiming is known after that, and given back like the rest
             self.claimer.due.clear()
+        while self._taking:
+            await self._next_end()
         await asyncio.gather(*(self.leases.give_back(leased) for leased in self._ready.take_all()))
         if self._runs:
             grace = asyncio.create_task(self._clock.sleep(self._context.limits.grace_seconds))
@@ -334,6 +358,43 @@ class Processor:
                     await asyncio.wait({running})
         finally:
             self.leases.remove(leased)
+
+    # --- new letters that are written as claimed
+
+    def is_taking(self, letter: DeadLetter) -> bool:
+        """Return True if a new letter need not be looked for: it is being claimed as it is stored."""
+        return letter.key in self._taking
+
+    def claim_new(self, letters: Sequence[DeadLetter]) -> dict[str, DeadLetter]:
+        """Claim new letters for which there is a place now: see `Taker`."""
+        loops, limits, claimed = self._loops, self._context.limits, dict[str, DeadLetter]()
+        if loops is None or loops.get_loop() is not asyncio.get_running_loop() or not limits.wakes:
+            return claimed
+        free = limits.concurrency - len(self._runs) - len(self._taking)
+        if self._stopping or self._ready or free <= 0 or self.leases.unwritten >= _MOST_UNWRITTEN:
+            return claimed
+        reserved, new = reserved_places(limits.concurrency, self.claimer.due.adapters), self.claimer.sort_new(letters)
+        now, busy = self._clock.now(), set[str]()
+        while free > 0:
+            if free <= reserved:
+                busy = {*self._runs.values(), *(each.circuit for each in self._taking.values())}
+            if (letter := new.pop(busy)) is None:
+                break
+            if letter.key not in self._taking:
+                claim = self._taking[letter.key] = self.claimer.claim_one(letter, now)
+                claimed[letter.entry_id] = claim.letter
+                free -= 1
+        return claimed
+
+    def take_new(self, claimed: Mapping[str, DeadLetter], results: Sequence[object]) -> None:
+        """Run those that were stored: see `Taker`."""
+        stored = {each.entry_id: each for each in results if isinstance(each, DeadLetter) and not is_uncertain(each)}
+        for entry_id, letter in claimed.items():
+            claim = self._taking.pop(letter.key)
+            if (new := stored.get(entry_id)) is not None:
+                self._ready.add(claim.circuit, self.leases.add(new, claim.token, new.key, claim.circuit))
+                self.counts["claimed"] += 1
+            self._go_on(claim.circuit)
 
     # --- wake and rest
 
@@ -428,7 +489,7 @@ class Processor:
 
     def _is_hungry(self, concurrency: int) -> bool:
         """Return whether a place is free, or half of what may be held: claims are written many at a time."""
-        free = not self._ready and len(self._runs) < concurrency - reserved_places(
+        free = not self._ready and len(self._runs) + len(self._taking) < concurrency - reserved_places(
             concurrency, self.claimer.due.adapters
         )
         return free or self._held <= self._ahead // 2
@@ -436,11 +497,11 @@ class Processor:
     @property
     def _held(self) -> int:
         """Number of letters that run, or wait for a place."""
-        return len(self.leases) - self.leases.unwritten
+        return len(self.leases) + len(self._taking) - self.leases.unwritten
 
     @property
     def _is_working(self) -> bool:
-        return bool(self._runs or self.leases.unwritten)
+        return bool(self._runs or self._taking or self.leases.unwritten)
 
     async def _next_end(self) -> None:
         """Return when a run has ended, or the outcome of one is written, if there is any."""
