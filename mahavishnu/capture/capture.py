@@ -548,9 +548,8 @@ class CapturePipeline:
 def _next_retry(letter: DeadLetter) -> str:
     if letter.next_retry_at is None:
         return "no retry planned"
-    seconds = max((letter.next_retry_at - letter.updated_at).total_seconds(), 0)
-    size, unit = next((each for each in ((86400, "d"), (3600, "h"), (60, "min")) if seconds >= each[0]), (1, "s"))
-    return f"retry in {seconds / size:.3g} {unit}" if seconds else "retry now"
+    seconds = (letter.next_retry_at - letter.updated_at).total_seconds()
+    return f"retry in {seconds / 60:.0f} min" if seconds >= 60 else f"retry in {seconds:.0f} s"
 
 
 def _classifier_context(capture: PendingCapture, now: datetime) -> Any:

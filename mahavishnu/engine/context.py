@@ -109,11 +109,9 @@ class Taker(Protocol):
 
     def claim_new(self, letters: Sequence[DeadLetter]) -> Mapping[str, DeadLetter]:
         """Return letters to be run at once, as they are once claimed, by entry id. `take_new` has to follow."""
-        ...
 
     def take_new(self, claimed: Mapping[str, DeadLetter], results: Sequence[object]) -> None:
         """Run those of them that were stored, as these results of their write say."""
-        ...
 
 
 class QueueContext:

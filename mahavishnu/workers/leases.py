@@ -61,11 +61,6 @@ class LeasedLetter:
     by_hand: bool = False  # somebody waits for the answer
     outcome: PendingOutcome | None = None  # its run has ended
 
-    def cancel_run(self) -> None:
-        """Cancel the run, if it is under way."""
-        if self.running is not None:
-            self.running.cancel()
-
 
 @dataclass(slots=True)
 class PendingOutcome:
@@ -340,9 +335,10 @@ class LeaseTable:
                 self._next_look = min([now + shortest / 6, *(each.ends for each in self)])
                 await wait_for(self._look, self._clock, self._next_look - now)
                 soon = self._clock.monotonic() + _EARLY_SECONDS
-                for leased in [each for each in self if each.ends <= soon]:
-                    leased.ends, leased.late = math.inf, True
-                    leased.cancel_run()
+                for leased in self:
+                    if leased.ends <= soon and leased.running is not None:
+                        leased.ends, leased.late = math.inf, True
+                        leased.running.cancel()
                 if renewal is None or renewal.done():  # in an outage it takes long, and no run may for that
                     renewal = asyncio.create_task(self._renew_leases())
         finally:
@@ -389,7 +385,8 @@ class LeaseTable:
             return True
         if leased.key in self:
             leased.lost = True
-            leased.cancel_run()
+            if leased.running is not None:
+                leased.running.cancel()
         return False
 
 

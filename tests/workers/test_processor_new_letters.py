@@ -119,12 +119,12 @@ async def test_a_letter_that_fails_again_at_once_is_run_again(house: House) -> N
 
 @pytest.mark.parametrize("why", ["later", "circuit", "limit", "others wait", "queue", "adapter", "stale", "poll"])
 async def test_what_has_to_be_looked_at_first_is_claimed_later(house: House, why: str) -> None:
-    settings: dict[str, Any] = {
+    all_settings: dict[str, dict[str, Any]] = {
         "limit": {"adapter_limits": {"sweep": {"concurrency": 1}}},
         "later": {"dlq_default_retry_policy": "exponential"},
         "poll": {"deployment_mode": "polling_only"},
-    }.get(why, {})
-    jobs, adapter = Jobs(house, **settings), "sweep"
+    }
+    jobs, adapter = Jobs(house, **all_settings.get(why, {})), "sweep"
     if why == "queue":
         jobs.dlq.processing.take_only("other")
     await jobs.start()
@@ -145,7 +145,12 @@ async def test_what_has_to_be_looked_at_first_is_claimed_later(house: House, why
 async def test_letters_that_wait_for_others_or_are_of_another_namespace_are_claimed_later(house: House) -> None:
     jobs = await Jobs(house).start()
     now = house.clock.now()
-    for taken, parts in ((True, {}), (False, {"depends_on": ("a",)}), (False, {"namespace": "eu"})):
+    cases: list[tuple[bool, dict[str, Any]]] = [
+        (True, {}),
+        (False, {"depends_on": ("a",)}),
+        (False, {"namespace": "eu"}),
+    ]
+    for taken, parts in cases:
         letter = make_letter(task_id=f"{taken}{parts}", due_at=now, adapter="sweep", **parts)
         claimed = jobs.processor.claim_new([letter])
         assert bool(claimed) is taken

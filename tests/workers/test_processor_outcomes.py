@@ -165,7 +165,7 @@ async def test_a_change_that_stumbles_gives_up_the_lease_of_its_letter_only() ->
         raise RuntimeError("a mistake of ours")
 
     right = house.processor.attempts._with_outcome
-    house.processor.attempts._with_outcome = stumble  # type: ignore[method-assign]
+    house.processor.attempts._with_outcome = stumble  # type: ignore[method-assign,assignment]
     house.processor.start()
     await until(lambda: EventName.RETRY_SUCCEEDED in house.told())
     await until(lambda: not house.processor.is_busy)
