@@ -75,7 +75,7 @@ def _task_of(letter: DeadLetter) -> object:
 
 
 log = logging.getLogger(__name__)
-_PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
+_PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed, or that waits for an outcome
 AssessAttempt = Callable[[BaseException | str, datetime, DeadLetter], Awaitable[Assessment]]
 """Assesses what a run of the letter raised or answered; `Assessor.assess_attempt` is one. It must not raise."""
 
@@ -192,9 +192,10 @@ class AttemptRunner:
         if not leased.letter.depends_on:
             return True
         blocked = None
-        interval = self._context.limits.interval_seconds
+        interval, waits_for = self._context.limits.interval_seconds, leased.letter.depends_on
+        if any(each.outcome is not None and each.letter.task_id in waits_for for each in self._leases):
+            interval = min(interval, _PROBE_SECONDS)  # it is being written just now
         try:
-            await self._leases.wait_for_outcomes(leased.letter.depends_on)
             blocked = await blocked_by(self._context.letters, leased.letter)
         except StoreError as problem:
             log.warning("what letter %r waits for cannot be looked up, it is given back: %s", leased.key, problem)

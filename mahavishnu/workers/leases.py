@@ -10,7 +10,7 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -192,13 +192,6 @@ class LeaseTable:
         leased.outcome = PendingOutcome(leased, change, announce, copy_context())
         self.unwritten += 1
         self._outcomes.add(leased.outcome)
-
-    async def wait_for_outcomes(self, task_ids: Container[str]) -> None:
-        """Return when the outcomes of these tasks' letters are written, as far as their runs have ended here."""
-        pending = [each.outcome for each in self if each.outcome is not None and each.letter.task_id in task_ids]
-        for outcome in pending:
-            outcome.future = outcome.future or asyncio.get_running_loop().create_future()
-            await asyncio.shield(outcome.future)
 
     async def _write_outcomes(self, outcomes: Sequence[PendingOutcome]) -> None:
         """Write outcomes that arrived together at once, and one by one where that is not enough."""
