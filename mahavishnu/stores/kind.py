@@ -36,6 +36,11 @@ def is_kept_locally(record: Record) -> bool:
     return record.version is not None and record.version[0] == LOCAL
 
 
+def is_uncertain(record: Record) -> bool:
+    """Return True for a locally kept record that may have a twin in the primary store, and cannot be changed yet."""
+    return is_kept_locally(record) and bool(record.version and record.version[1])
+
+
 class FieldType(Enum):
     """Type of a field, which decides how it can be searched."""
 
