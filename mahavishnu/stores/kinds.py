@@ -81,7 +81,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     *_fields(KEYWORD, "bound_for"),
     *_fields(KEYWORD, "unfit"),
     Field("counted_group", KEYWORD, lambda letter: letter.counted and letter.counted.group),
-    Field("words", KEYWORDS, words_of, derived=True),
+    Field("words", KEYWORDS, words_of, derived=True, late=True),
     Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
     Field("task_values", KEYWORDS, task_values_of, derived=True, late=True),
     *_fields(DATE, "failed_at", "created_at"),

@@ -225,9 +225,11 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
         with transaction(connection):
             found = connection.execute(known, (table.kind.name,)).fetchone()  # perhaps another process has just done it
             if found != (table.format,):
-                connection.execute(table.create)
                 if found is not None:
+                    _copy(connection, table)
                     _derive(connection, table)
+                for statement in table.create:
+                    connection.execute(statement)
                 connection.execute("INSERT OR REPLACE INTO _kinds VALUES (?, ?)", (table.kind.name, table.format))
     for index in table.indexes.values():
         connection.execute(index)
@@ -238,10 +240,21 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
             connection.execute(f"DROP INDEX IF EXISTS {quote(name)}")
 
 
-def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
+def _copy(connection: sqlite3.Connection, table: Table[Any]) -> None:
+    """Give the table exactly its columns, and keep the indexes of strangers."""
+    of_table = (
+        "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL AND name NOT LIKE ?"
+    )
+    others = connection.execute(of_table, (table.kind.name, f"{table.kind.name}.%")).fetchall()
     present = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
-    for statement in table.additions(present):
+    for statement in table.copy(present):
         connection.execute(statement)
+    for (index,) in others:
+        with suppress(sqlite3.OperationalError):  # of a column that is not there any more
+            connection.execute(index)
+
+
+def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
     last = -(2**63)
     while rows := connection.execute(table.rows_after, (last, _DERIVED_AT_ONCE)).fetchall():
         for rowid, key, version, body in rows:
@@ -332,6 +345,10 @@ class Connections:
     def knows(self, table: Table[Any]) -> bool:
         """Return True if the table is prepared."""
         return table.format in self._tables
+
+    def text_tables(self) -> list[Table[Any]]:
+        """The prepared tables that have texts."""
+        return [table for table in [*self._tables.values()] if table.texts.fields]
 
     def prepare(self, connection: sqlite3.Connection, table: Table[Any]) -> None:
         """Prepare the table, if that was not done."""

@@ -31,6 +31,7 @@ from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector
 from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
+from mahavishnu.stores.sqlite.texts import FEW
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
 __all__ = ["SQLiteCollection", "SQLiteStore"]
@@ -213,6 +214,10 @@ class OpenFile:
         self._writer.submit(call)
         return call.answer
 
+    def note_search(self) -> None:
+        """Have texts indexed soon that a process has left without an entry."""
+        self._writer.note_search()
+
     async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
@@ -321,23 +326,33 @@ class SQLiteCollection(Generic[T]):
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
         opened, merged = self._store.open_file(), None
-        if (column := sqlite_sql.column_to_merge(self.table, query)) is not None:
+        few = await self._few_texts(query)
+        if few is None and (column := sqlite_sql.column_to_merge(self.table, query)) is not None:
             values = await opened.read(self.table, sqlite_sql.values_of(self.table, column), list)
             merged = column, [value for (value,) in values]
-        sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged)
+        sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged, few)
         return await opened.read(self.table, sql, lambda rows: self._page(query, rows))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        sql = sqlite_sql.tally(self.table, query, by, sums, spans)
+        sql = sqlite_sql.tally(self.table, query, by, sums, spans, await self._few_texts(query))
         return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        sql = sqlite_sql.histogram(self.table, query, buckets)
+        sql = sqlite_sql.histogram(self.table, query, buckets, await self._few_texts(query))
         return await self._store.open_file().read(self.table, sql, buckets.fill)
+
+    async def _few_texts(self, query: Query) -> Sql | None:
+        """Return the rows that may have the texts that the query asks for, if they are few enough to be sorted."""
+        if (few := sqlite_sql.few_texts(self.table, query)) is None:
+            return None
+        opened = self._store.open_file()
+        opened.note_search()
+        ((found,),) = await opened.read(self.table, Sql(self.table.texts.some, few.values), list)
+        return few if found <= FEW else None
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import weakref
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,12 +27,14 @@ from mahavishnu.stores.kind import (
     require_position,
     scalar_text,
 )
+from mahavishnu.stores.sqlite.texts import TextIndex, has_fts5, hints
 
 # --- one kind of record as an SQLite table: its columns, its statements, and how a record becomes a row
 
 Row: TypeAlias = list[Any]
 
-KEY, VERSION, BODY = '"_key"', '"_version"', '"_body"'
+ROW, KEY, VERSION, BODY = '"_row"', '"_key"', '"_version"', '"_body"'
+_LAYOUT = 2  # of all tables; another one has them copied
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _ESCAPE, _BETWEEN, _INSIDE = "\x1b", "\x1f", "\x1e"  # before an escaped one; around each value; between path and value
@@ -49,6 +50,8 @@ class Table(Generic[T]):
         self.name = quote(kind.name)
         self.number = next(_numbers)
         _tables[self.number] = self
+        late = [each for each in kind.fields if each.late]
+        self.texts = TextIndex(kind.name, late)
         # The long columns come last, so that a scan of the short ones stays on the row's first page.
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable and not each.late),
@@ -62,13 +65,18 @@ class Table(Generic[T]):
         self._derived_texts = [place for place in self._texts if self.fields[place].derived]
         self._several = self._places(FieldType.KEYWORDS)
         self._flat = self._places(FieldType.FLAT)
-        self.format = json.dumps([kind.name, *([each.name, each.type.value] for each in self.fields)])
+        names = [[each.name, each.type.value] for each in (*self.fields, *late)]
+        self.format = json.dumps([kind.name, *names, _LAYOUT])
 
         columns = [quote(each.name) for each in self.fields]
         bound = [VERSION, *columns, BODY]
+        self._columns = (
+            f"({ROW} INTEGER PRIMARY KEY, {KEY} TEXT NOT NULL UNIQUE, {VERSION} INTEGER NOT NULL, "
+            f"{', '.join([*columns, BODY])})"
+        )
         self.create = (
-            f"CREATE TABLE IF NOT EXISTS {self.name} "
-            f"({KEY} TEXT NOT NULL PRIMARY KEY, {VERSION} INTEGER NOT NULL, {', '.join([*columns, BODY])})"
+            f"CREATE TABLE IF NOT EXISTS {self.name} {self._columns}",
+            *(self.texts.create if late else ()),
         )
         self.indexes = {
             (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quote(index)} "
@@ -85,9 +93,9 @@ class Table(Generic[T]):
         self.delete = f"DELETE FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
         self.version_of = f"SELECT {VERSION} FROM {self.name} WHERE {KEY} = ?"
         self.rows_after = (
-            f"SELECT rowid, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+            f"SELECT {ROW}, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE {ROW} > ? ORDER BY {ROW} LIMIT ?"
         )
-        self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE rowid = ?"
+        self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {ROW} = ?"
 
     def _only_where(self, name: str) -> str:
         """Return the condition of an index that begins with this column: no query looks for the many empty lists."""
@@ -96,10 +104,18 @@ class Table(Generic[T]):
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]
 
-    def additions(self, present: Collection[str]) -> list[str]:
-        """Return the statements that add the columns that a table with the `present` ones lacks."""
-        missing = [quote(each.name) for each in self.fields if each.name not in present]
-        return [f"ALTER TABLE {self.name} ADD COLUMN {name}" for name in missing]
+    def copy(self, present: Collection[str]) -> list[str]:
+        """Return the statements that make the table anew, with all rows and what is known of the `present` columns."""
+        names = ["_key", "_version", *(each.name for each in self.fields), "_body"]
+        columns = ", ".join([quote(name) for name in names if name in present])
+        new = quote(f"{self.kind.name}.new")
+        return [
+            *self.texts.forget,
+            f"CREATE TABLE {new} {self._columns}",
+            f"INSERT INTO {new} ({ROW}, {columns}) SELECT rowid, {columns} FROM {self.name} ORDER BY rowid",
+            f"DROP TABLE {self.name}",
+            f"ALTER TABLE {new} RENAME TO {self.name}",
+        ]
 
     def row(self, record: T, version: int) -> Row:
         """Return the values that `insert` binds; with the version to be replaced after them, those of `update`."""
@@ -267,8 +283,6 @@ def _raw_parts(value: str | None) -> list[str]:
     return [] if value is None else value[1:-1].split(_BETWEEN)
 
 
-_MOST_HINTS = 3
-_PLAIN = re.compile(r"\w+", re.ASCII)
 MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
 MOST_MERGED_VALUES = 10_000  # that stand for what is asked for, which is said again for each value that is merged
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
@@ -312,27 +326,46 @@ def values_of(table: Table[Any], column: str) -> Sql:
     )
 
 
+def few_texts(table: Table[Any], query: Query) -> Sql | None:
+    """Return the rows that have the texts that the query asks for, or may have them; None without such texts."""
+    if not table.texts.fields or not has_fts5():
+        return None
+    asked = [some for each in query.where if (some := _late_texts(table, each))]
+    match = " AND ".join(f"({' OR '.join(map(table.texts.phrase, some))})" for some in asked)
+    return Sql(table.texts.rows, (match,)) if asked else None
+
+
 def select(
-    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None = None
+    table: Table[Any],
+    query: Query,
+    after: Sequence[Any] | None,
+    merged: tuple[str, Sequence[Any]] | None = None,
+    few: Sql | None = None,
 ) -> Sql:
     """Select key, version, body and sort columns of one page and one more row, in order.
 
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
-    `merged` is the result of `column_to_merge`, with all values of that column.
+    `merged` is the result of `column_to_merge`, with all values of that column; `few` has all rows that may be found.
     """
     if merged is not None:
         asked_for = 2 * (len(merged[1]) + 1) * len(conditions(table, query.where).values)
         if len(merged[1]) > MOST_MERGED or asked_for > MOST_MERGED_VALUES:
             merged = None
-    numbers = _numbers_of(table, query, after, merged)
+    numbers = _numbers_of(table, query, after, merged, _source(table, few))
     names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
-    joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page._row"  # CROSS: keeps the order of the page
+    joined = f"CROSS JOIN {table.name} ON {table.name}.{ROW} = page._row"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
 
 
+def _source(table: Table[Any], few: Sql | None) -> Sql:
+    """Return what to select from: the table, or those `few` of its rows."""
+    some = f"({few.text}) AS few CROSS JOIN {table.name} ON {table.name}.{ROW} = few.row" if few else table.name
+    return Sql(some, few.values if few else ())
+
+
 def _numbers_of(
-    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None
+    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None, source: Sql
 ) -> Sql:
     """Select the row numbers of the page.
 
@@ -348,8 +381,8 @@ def _numbers_of(
         both = _all([where, more])
         if merged is not None:
             return _merge(table, query, both, *merged)
-        text = f"SELECT rowid AS _row FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
-        return Sql(text, both.values)
+        text = f"SELECT {table.name}.{ROW} FROM {source.text} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
+        return Sql(text, source.values + both.values)
 
     if after is None and (merged is None or query.sort[0].descending):
         return part(_ALWAYS)
@@ -370,7 +403,7 @@ def _numbers_of(
 
 def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Sequence[Any]) -> Sql:
     """The row numbers of a page, from the rows of each value of the column, each of which an index has in order."""
-    columns = ["rowid AS _row", *(quote(sort.field) for sort in query.sort), KEY]
+    columns = [ROW, *(quote(sort.field) for sort in query.sort), KEY]
     order = [f"{place} {_direction(sort)}" for place, sort in enumerate(query.sort, 2)]
     own = [Sql(f"{quote(column)} IS NULL"), *(Sql(f"{quote(column)} = ?", (value,)) for value in values)]
     parts = [_all([one, where]) for one in own]
@@ -379,25 +412,35 @@ def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Seq
     return Sql(f"SELECT _row FROM ({page})", tuple(value for part in parts for value in part.values))
 
 
-def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
+def tally(
+    table: Table[Any],
+    query: Query,
+    by: Sequence[str],
+    sums: Sequence[str],
+    spans: Sequence[str],
+    few: Sql | None = None,
+) -> Sql:
     """Select the values of `by`, the count, the sums, and the least and greatest values of `spans`, for each group."""
     where = _all([_with_likelihood(table, each) for each in query.where])
     groups = [quote(name) for name in by]
     cells = [f"sum({quote(name)})" for name in sums]
     cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
-    text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
+    source = _source(table, few)
+    text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {source.text} WHERE {where.text}"
+    values = source.values + where.values
     # Without a sign SQLite may go through all rows in the order of the groups rather than look for those that count.
     common = [isinstance(each, Is) and table.kind.by_name[each.field].common for each in query.where]
     sign = "" if all(common) else "+"
-    return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, where.values)
+    return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, values)
 
 
-def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
+def histogram(table: Table[Any], query: Query, buckets: Buckets, few: Sql | None = None) -> Sql:
     """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
     where = _all([_with_likelihood(table, each) for each in buckets.narrow(query).where])
     number = f"({quote(buckets.field)} - ?) / ?"
-    text = f"SELECT {number}, count(*) FROM {table.name} WHERE {where.text} GROUP BY 1"
-    return Sql(text, (milliseconds(buckets.start), buckets.step, *where.values))
+    source = _source(table, few)
+    text = f"SELECT {number}, count(*) FROM {source.text} WHERE {where.text} GROUP BY 1"
+    return Sql(text, (milliseconds(buckets.start), buckets.step, *source.values, *where.values))
 
 
 def _with_likelihood(table: Table[Any], condition: Condition) -> Sql:
@@ -420,6 +463,8 @@ def conditions(table: Table[Any], where: Sequence[Condition]) -> Sql:
 
 
 def _condition(table: Table[Any], condition: Condition) -> Sql:
+    if (texts := _late_texts(table, condition)) is not None:
+        return _has_one_of(table, texts)
     match condition:
         case Not(inner):
             text, values = _condition(table, inner)
@@ -430,9 +475,10 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
             return _one_of(KEY, keys)
     field = table.kind.by_name[condition.field]
     name = quote(field.name)
-    if field.late:
-        return _late(table, field.name, condition)
     match condition:
+        case Missing() if field.late:
+            text, values = _has_one_of(table, [(field.name, None)])
+            return Sql(f"NOT {text}", values)
         case Is(_, wanted):
             found = _is(field, name, wanted)
             # A store that was never analysed takes any equality for selective, and would look at all of these.
@@ -449,26 +495,29 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
     raise InvalidQuery(f"{condition!r} is no condition")
 
 
-def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
-    """A condition on terms that are made of the row's document. The document is read only where it may have them."""
-    has_term = f"has_term({table.number}, ?, {BODY}, ?)"
+def _late_texts(table: Table[Any], condition: Condition) -> list[tuple[str, str | None]] | None:
+    """Return the texts of late fields of which the condition asks for at least one; None if it asks for other things.
+
+    Without a text: any text of the field.
+    """
     match condition:
-        case Is(_, wanted):
-            texts = [value for value in wanted if isinstance(value, str) and is_unicode(value)]
-            some = [_all([*_hints(text), Sql(has_term, (name, text))]) for text in texts]
-            return _tree(" OR ", some, _NEVER)
-        case Missing():
-            return Sql(f"NOT {has_term}", (name, None))
-    raise InvalidQuery(f"{condition!r} is no condition on {name}")
+        case Is(name, wanted) if table.kind.by_name[name].late:
+            return [(name, value) for value in wanted if isinstance(value, str) and is_unicode(value)]
+        case AnyOf(several) if several:
+            found = [_late_texts(table, each) for each in several]
+            return None if None in found else [pair for each in found if each is not None for pair in each]
+    return None
 
 
-def _hints(term: str) -> list[Sql]:
-    """Return conditions on the document's lower-case text that hold if it has the term: JSON escapes all but ASCII."""
-    plain = _PLAIN.findall(term)
-    if len(plain) > 1:  # a number may be spelled in another way there
-        plain = [word for word in plain if not word[0].isdigit()]
-    longest = sorted(dict.fromkeys(plain), key=len, reverse=True)[:_MOST_HINTS]
-    return [Sql(f"instr(lower({BODY}), ?) > 0", (word.lower(),)) for word in longest]
+def _has_one_of(table: Table[Any], texts: Sequence[tuple[str, str | None]]) -> Sql:
+    """Return the condition that a row has one of the texts. Documents are read of rows that are not indexed yet."""
+    late, has_term = table.texts, f"has_term({table.number}, ?, {BODY}, ?)"
+    indexed = [Sql(f"instr({late.terms}, ?) > 0", (f" {late.token(*pair)} ",)) for pair in texts]
+    here = [[Sql(f"instr(lower({BODY}), ?) > 0", (word,)) for word in hints(pair[1] or "")] for pair in texts]
+    read = [_all([*some, Sql(has_term, pair)]) for some, pair in zip(here, texts, strict=True)]
+    one, other = _tree(" OR ", read, _NEVER), _tree(" OR ", indexed, _NEVER)
+    text = f"CASE WHEN {late.is_unindexed} THEN {one.text} ELSE {other.text} END"
+    return Sql(text, one.values + other.values) if texts else _NEVER
 
 
 def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections import deque
@@ -16,7 +17,9 @@ from typing import Any, TypeAlias
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
+from mahavishnu.stores.sqlite.texts import Upkeep
 
+log = logging.getLogger(__name__)
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
 _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
     ValueError,  # a lone surrogate
@@ -78,6 +81,7 @@ class Writer:
         self.trouble: StoreError | None = None
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
+        self._upkeep = Upkeep()
         self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
@@ -111,7 +115,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             if not self._taken:
-                self._taken.extend(self._waiting.get())
+                self._taken.extend(self._wait())
             work = self._taken.popleft()
             if isinstance(work, CloseRequest):
                 return self._close(work)
@@ -122,6 +126,35 @@ class Writer:
                     self._refuse([work], problem)
                 else:
                     self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
+            self._upkeep.note()
+            if self._upkeep.is_due():
+                self._index_texts()
+
+    def note_search(self) -> None:
+        """Have texts indexed soon, if another process has left some."""
+        self._upkeep.note()
+        self._waiting.put([])
+
+    def _wait(self) -> list[WriteRequest | CloseRequest]:
+        """Wait for work; meanwhile, index texts."""
+        while True:
+            with suppress(Empty):
+                if found := self._waiting.get(timeout=self._upkeep.seconds()):
+                    return found
+                continue
+            self._index_texts()
+
+    def _index_texts(self) -> None:
+        with self._connections.changing:
+            try:
+                self._connections.open()
+                tables = self._connections.text_tables()
+                self._upkeep.run(self._connections.writing, tables, self._begin, self._commit)
+            except Exception as problem:  # until then, searches read the documents
+                log.warning("texts of %s are indexed later: %s", self._path, problem)
+                self._committing = False
+                with suppress(sqlite3.Error, FileReplaced):
+                    roll_back(self._connections.writing)
 
     def _make_ready(self, call: WriteRequest) -> None:
         self._connections.open()
@@ -139,6 +172,7 @@ class Writer:
                     self._taken.extend(self._waiting.get_nowait())
                 except Empty:
                     break
+                continue
             work = self._taken[0]
             if not (isinstance(work, WriteRequest) and work.fill is None and self._connections.knows(work.table)):
                 break
