@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidQuery
@@ -87,15 +87,23 @@ class Table(Generic[T]):
             f"INSERT INTO {self.name} ({', '.join(bound)}, {KEY}) VALUES ({', '.join('?' * len(bound))}, ?) "
             f"ON CONFLICT ({KEY}) DO NOTHING"
         )
-        self.update = (
-            f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in bound)} WHERE {KEY} = ? AND {VERSION} = ?"
-        )
+        self._bound = bound
+        self._updates: dict[tuple[int, ...], tuple[str, Callable[[Row], tuple[Any, ...]]]] = {}
+        self.update, _ = self.update_of(tuple(range(len(bound))))
         self.delete = f"DELETE FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
         self.version_of = f"SELECT {VERSION} FROM {self.name} WHERE {KEY} = ?"
         self.rows_after = (
             f"SELECT {ROW}, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE {ROW} > ? ORDER BY {ROW} LIMIT ?"
         )
         self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {ROW} = ?"
+
+    def update_of(self, places: tuple[int, ...]) -> tuple[str, Callable[[Row], tuple[Any, ...]]]:
+        """Return the statement that writes these places of a row, with its values: indexes of others stay."""
+        if places not in self._updates:
+            columns = ", ".join(f"{self._bound[place]} = ?" for place in places)
+            text = f"UPDATE {self.name} SET {columns} WHERE {KEY} = ? AND {VERSION} = ?"
+            self._updates[places] = text, itemgetter(*places, len(self._bound), len(self._bound) + 1)
+        return self._updates[places]
 
     def _only_where(self, name: str) -> str:
         """Return the condition of an index that begins with this column: no query looks for the many empty lists."""

@@ -1,7 +1,7 @@
 """Words and other texts of records, searched by FTS5: indexed a few seconds late, and exact at every moment.
 
-A row that was written lately is not indexed yet: its number is above `upto`, or a trigger has put it among the `stale`
-ones. Such rows are few, and a search looks at their documents. A letter that is retried at once is thus indexed once.
+A row that was written lately is not indexed yet: its number is above `upto`, or whoever changed it has put it among the
+`stale` ones. Such rows are few, and a search looks at their documents. A letter that changes often is indexed once.
 """
 
 from __future__ import annotations
@@ -68,17 +68,13 @@ class TextIndex:
             f"SELECT rowid AS row FROM {name} WHERE {name} MATCH ? UNION SELECT row FROM {stale} "
             f'UNION SELECT "_row" FROM {table} WHERE "_row" > {upto}'
         )
+        self._mark = f'INSERT OR IGNORE INTO {stale} SELECT "_row" FROM {table} WHERE "_key" = ? AND "_row" <= {upto}'
         options = f"content={_text(kind + '.terms')}, content_rowid='row', detail=none, columnsize=0"
         self.create: tuple[str, ...] = (
             f"CREATE TABLE IF NOT EXISTS {terms} (row INTEGER PRIMARY KEY, terms TEXT NOT NULL)",
             f"CREATE TABLE IF NOT EXISTS {stale} (row INTEGER PRIMARY KEY)",
             f"CREATE TABLE IF NOT EXISTS {indexed} (upto INTEGER NOT NULL)",
             f"INSERT INTO {indexed} SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM {indexed})",
-            *(
-                f"CREATE TRIGGER IF NOT EXISTS {_quote(f'{kind}.{end}')} AFTER {event} ON {table} "
-                f'WHEN OLD."_row" <= {upto} BEGIN INSERT OR IGNORE INTO {stale} VALUES (OLD."_row"); END'
-                for end, event in (("changed", 'UPDATE OF "_version"'), ("removed", "DELETE"))
-            ),
         )
         tokens = "tokenize=\"ascii tokenchars '_'\""
         own = [name] if has_fts5() else []  # what it has too much, is found and passed over
@@ -120,6 +116,11 @@ class TextIndex:
         (changed,) = connection.execute(self._count_changed).fetchone()
         upto, last = connection.execute(self._edges).fetchone()
         return changed + max(0, last - upto), last
+
+    def mark(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+        """Note that the rows of these keys change, in the transaction that changes them. A trigger would cost more."""
+        if self.fields:
+            connection.executemany(self._mark, [(key,) for key in keys])
 
     def update(self, connection: sqlite3.Connection, table: Table[Any], below: int, most: int = AT_ONCE) -> int:
         """Index rows that changed, then new ones up to a number, in the caller's transaction. Return how many."""
@@ -177,6 +178,7 @@ class Upkeep:
 
     def note(self) -> None:
         """Note that rows were written, or that somebody searches."""
+        self._is_behind = False  # others wait for the writer: it goes on when there is a pause, or in time
         if self._due is None:
             self._due = time.monotonic() + LAG_SECONDS
 

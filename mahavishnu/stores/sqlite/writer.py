@@ -7,10 +7,12 @@ import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress, count, groupby, islice
+from operator import ne
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
@@ -21,6 +23,7 @@ from mahavishnu.stores.sqlite.texts import Upkeep
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
+_KNOWN = 5000  # rows
 _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
     ValueError,  # a lone surrogate
     OverflowError,
@@ -82,6 +85,7 @@ class Writer:
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
         self._upkeep = Upkeep()
+        self._known: dict[int, Row] = {}  # rows that were written last, by version: it proves which one is stored
         self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
@@ -218,20 +222,45 @@ class Writer:
         while fresh:
             for table, group in _by_table(fresh):
                 self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
-                self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
+                for call in group:
+                    table.texts.mark(connection, [row[-2] for row in (*call.replaces, *call.removes)])
+                for statement, rows in self._updates(table, [row for call in group for row in call.replaces]):
+                    self._execute(table, statement, rows, missed, key=-2)
                 for ticket, *row in (row for call in group for row in call.removes):
                     if not connection.execute(table.delete, row).rowcount:
                         missed[ticket] = None
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
+        self._note_rows(calls, missed)
         return missed
 
-    def _execute(self, table: Table[Any], statement: str, rows: list[Row], missed: Missed) -> None:
+    def _updates(self, table: Table[Any], rows: list[Row]) -> Iterable[tuple[str, Sequence[Sequence[Any]]]]:
+        """Return the statements that write the rows, and their values: of known rows only what has changed."""
+
+        def changed_places(row: Row) -> tuple[int, ...]:
+            known = self._known.get(row[-1])
+            return () if known is None else tuple(compress(count(), map(ne, row[:-2], known)))
+
+        for places, group in groupby(rows, changed_places):  # in their order: the first one wins
+            statement, values = table.update_of(places) if places else (table.update, tuple)
+            yield statement, [values(row) for row in group]
+
+    def _note_rows(self, calls: list[WriteRequest], missed: Missed) -> None:
+        for call in calls:
+            self._known.update((row[0], row) for row in (*call.creates, *call.replaces) if row[0] not in missed)
+            for row in call.replaces:
+                self._known.pop(row[-1], None)
+        for version in [*islice(self._known, max(0, len(self._known) - _KNOWN))]:
+            del self._known[version]
+
+    def _execute(
+        self, table: Table[Any], statement: str, rows: Sequence[Sequence[Any]], missed: Missed, key: int = -1
+    ) -> None:
         connection = self._connections.writing
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
             for row in rows:  # versions are unique: the one that is there now tells who was first
-                (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
+                (now,) = connection.execute(table.version_of, (row[key],)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
 
@@ -240,6 +269,9 @@ class Writer:
         missed: Missed = {}
         connection = self._begin()
         for call in calls:
+            for row in (*call.replaces, *call.removes):
+                with suppress(*_ITEM_PROBLEMS):
+                    call.table.texts.mark(connection, [row[-2]])
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
                     stored = self._single(call.table, statement, row)
