@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores import base as schema
-from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, late_value, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
 _DEVELOPMENT_ID = 0x4D56444C  # "MVDL": of versions before 0.1.0, whose `user_version` says nothing
@@ -60,6 +60,7 @@ class Connector:
             ):
                 connection.execute(f"PRAGMA {name} = {value}")
             connection.create_function("has_term", 4, has_term)
+            connection.create_function("late_value", 3, late_value)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreMisconfigured(f"{self.path}: no write-ahead log is possible there (journal mode {mode})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -27,7 +27,17 @@ from mahavishnu.stores.kind import (
     require_position,
     scalar_text,
 )
-from mahavishnu.stores.sqlite.texts import TextIndex, has_fts5, hints
+from mahavishnu.stores.sqlite.texts import (
+    TextIndex,
+    has_fts5,
+    hints,
+    join_pairs,
+    join_texts,
+    needle,
+    pair_needle,
+    split_pairs,
+    split_texts,
+)
 
 # --- one kind of record as an SQLite table: its columns, its statements, and how a record becomes a row
 
@@ -37,8 +47,6 @@ ROW, KEY, VERSION, BODY = '"_row"', '"_key"', '"_version"', '"_body"'
 _LAYOUT = 2  # of all tables; another one has them copied
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_ESCAPE, _BETWEEN, _INSIDE = "\x1b", "\x1f", "\x1e"  # before an escaped one; around each value; between path and value
-_ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1", _INSIDE: _ESCAPE + "2"}
 _MANY_VALUED = (FieldType.KEYWORDS, FieldType.FLAT)
 
 
@@ -51,7 +59,9 @@ class Table(Generic[T]):
         self.number = next(_numbers)
         _tables[self.number] = self
         late = [each for each in kind.fields if each.late]
-        self.texts = TextIndex(kind.name, late)
+        texts = [each for each in late if each.type is FieldType.KEYWORDS]
+        self.texts = TextIndex(kind.name, texts)
+        self.columns = {each.name: self._late_value(each) if each.late else quote(each.name) for each in kind.fields}
         # The long columns come last, so that a scan of the short ones stays on the row's first page.
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable and not each.late),
@@ -65,7 +75,7 @@ class Table(Generic[T]):
         self._derived_texts = [place for place in self._texts if self.fields[place].derived]
         self._several = self._places(FieldType.KEYWORDS)
         self._flat = self._places(FieldType.FLAT)
-        names = [[each.name, each.type.value] for each in (*self.fields, *late)]
+        names = [[each.name, each.type.value] for each in (*self.fields, *texts)]
         self.format = json.dumps([kind.name, *names, _LAYOUT])
 
         columns = [quote(each.name) for each in self.fields]
@@ -76,7 +86,7 @@ class Table(Generic[T]):
         )
         self.create = (
             f"CREATE TABLE IF NOT EXISTS {self.name} {self._columns}",
-            *(self.texts.create if late else ()),
+            *(self.texts.create if texts else ()),
         )
         self.indexes = {
             (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quote(index)} "
@@ -97,6 +107,20 @@ class Table(Generic[T]):
         )
         self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {ROW} = ?"
 
+    def _late_value(self, field: Field[T]) -> str:
+        """Return what a column of the field would hold, read from the document: mostly in SQL."""
+        found = f"""json_extract({BODY}, '$."{field.name}"')"""
+        match field.type:
+            case FieldType.DATE:
+                found = f"CAST(strftime('%s', {found}) AS INTEGER) * 1000 + CAST(substr({found}, 21, 3) AS INTEGER)"
+            case FieldType.INTEGER if field.omitted is not None:
+                found = f"coalesce({found}, {field.omitted})"
+        read = f"late_value({self.number}, '{field.name}', {BODY})"
+        odd = f"instr({BODY}, '\\u0000') OR instr({BODY}, '\\ud') OR length({BODY}) > {LONGEST_TERM}"
+        if field.type is not FieldType.KEYWORD:
+            odd = f"typeof({found}) = 'real'"
+        return f"CASE WHEN NOT json_valid({BODY}) THEN NULL WHEN {odd} THEN {read} ELSE {found} END"
+
     def update_of(self, places: tuple[int, ...]) -> tuple[str, Callable[[Row], tuple[Any, ...]]]:
         """Return the statement that writes these places of a row, with its values: indexes of others stay."""
         if places not in self._updates:
@@ -106,8 +130,9 @@ class Table(Generic[T]):
         return self._updates[places]
 
     def _only_where(self, name: str) -> str:
-        """Return the condition of an index that begins with this column: no query looks for the many empty lists."""
-        return f" WHERE {quote(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
+        """Return the condition of an index that begins with this column: no query looks for the rows without it."""
+        is_sparse = name in self.kind.sparse or self.kind.by_name[name].type in _MANY_VALUED
+        return f" WHERE {quote(name)} IS NOT NULL" if is_sparse else ""
 
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]
@@ -172,6 +197,14 @@ class Table(Generic[T]):
         terms = self.kind.by_name[name].term(record)
         return bool(terms) if text is None else text in terms
 
+    def late_value(self, name: str, body: str) -> Any:
+        """Return what a column of the `late` field would hold of the record in this row."""
+        record = self.record("", 0, body)
+        if isinstance(record, CorruptRecord):
+            return None
+        value = self.kind.by_name[name].term(record)
+        return bindable_or_none(milliseconds(value) if isinstance(value, datetime) else value)
+
     def record(self, key: str, version: int, body: str) -> T | CorruptRecord:
         """The record of a stored row, or why it cannot be read."""
         try:
@@ -192,6 +225,14 @@ def has_term(number: int, name: str, body: str, text: str | None) -> bool:
         return _tables[number].has_term(name, body, text)
     except Exception:
         return False
+
+
+def late_value(number: int, name: str, body: str) -> Any:
+    """`Table.late_value` of the table with this number, for SQL."""
+    try:
+        return _tables[number].late_value(name, body)
+    except Exception:
+        return None
 
 
 def expected_version(version: Version | None) -> int | None:
@@ -220,36 +261,10 @@ def term(field: Field[Any], value: Any) -> Any:
         case FieldType.DATE:
             return None if value is None else _EPOCH + value * _MILLISECOND
         case FieldType.KEYWORDS:
-            return tuple(map(_unescape, _raw_parts(value)))
+            return split_texts(value)
         case FieldType.FLAT:
-            return frozenset(tuple(map(_unescape, pair.split(_INSIDE))) for pair in _raw_parts(value))
+            return split_pairs(value)
     return value
-
-
-def join_texts(texts: Sequence[str]) -> str | None:
-    """Several texts as one in which `needle` finds each; None for none."""
-    if not texts:
-        return None
-    text = _BETWEEN.join(texts)
-    if _ESCAPE in text or _INSIDE in text or text.count(_BETWEEN) != len(texts) - 1:
-        text = _BETWEEN.join(map(_escape, texts))
-    return f"{_BETWEEN}{text}{_BETWEEN}"
-
-
-def join_pairs(pairs: Iterable[tuple[str, str]]) -> str | None:
-    """The distinct (path, text) pairs that can be found, as one text, in one order."""
-    found = sorted({pair for pair in pairs if len(pair[0]) + len(pair[1]) <= LONGEST_TERM})
-    return f"{_BETWEEN}{_BETWEEN.join(map(_pair, found))}{_BETWEEN}" if found else None
-
-
-def needle(text: str) -> str:
-    """Return the text to look for in the result of `join_texts`."""
-    return f"{_BETWEEN}{_escape(text)}{_BETWEEN}"
-
-
-def pair_needle(path: str, text: str) -> str:
-    """Return the text to look for in the result of `join_pairs`."""
-    return f"{_BETWEEN}{_pair((path, text))}{_BETWEEN}"
 
 
 def bindable_or_none(value: Any) -> Any:
@@ -268,27 +283,6 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _pair(pair: tuple[str, str]) -> str:
-    return f"{_escape(pair[0])}{_INSIDE}{_escape(pair[1])}"
-
-
-def _escape(text: str) -> str:
-    if _ESCAPE in text or _BETWEEN in text or _INSIDE in text:
-        for char, escaped in _ESCAPED.items():  # the escape itself first
-            text = text.replace(char, escaped)
-    return text
-
-
-def _unescape(text: str) -> str:
-    for char, escaped in reversed(_ESCAPED.items()):
-        text = text.replace(escaped, char)
-    return text
-
-
-def _raw_parts(value: str | None) -> list[str]:
-    return [] if value is None else value[1:-1].split(_BETWEEN)
 
 
 MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
@@ -360,7 +354,7 @@ def select(
         if len(merged[1]) > MOST_MERGED or asked_for > MOST_MERGED_VALUES:
             merged = None
     numbers = _numbers_of(table, query, after, merged, _source(table, few))
-    names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
+    names = [table.columns[sort.field] for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
     joined = f"CROSS JOIN {table.name} ON {table.name}.{ROW} = page._row"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
@@ -382,7 +376,7 @@ def _numbers_of(
     has those without one first.
     """
     where = conditions(table, query.where)
-    order = ", ".join([*(f"{quote(sort.field)} {_direction(sort)}" for sort in query.sort), KEY])
+    order = ", ".join([*(f"{table.columns[sort.field]} {_direction(sort)}" for sort in query.sort), KEY])
     limit = query.limit + 1
 
     def part(more: Sql) -> Sql:
@@ -396,12 +390,12 @@ def _numbers_of(
         return part(_ALWAYS)
     place = None if after is None else _place(table, query.sort, after)
     if place is not None and (not query.sort or place[0] is None):
-        return part(_beyond(query.sort, place))
-    name, sign = quote(query.sort[0].field), "<=" if query.sort[0].descending else ">="
+        return part(_beyond(table, query.sort, place))
+    name, sign = table.columns[query.sort[0].field], "<=" if query.sort[0].descending else ">="
     if place is None:
         present = part(Sql(f"{name} IS NOT NULL"))
     else:
-        present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
+        present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(table, query.sort, place)]))
     absent = part(Sql(f"{name} IS NULL"))
     return Sql(
         f"SELECT * FROM ({present.text}) UNION ALL SELECT * FROM ({absent.text}) LIMIT {limit}",
@@ -411,7 +405,7 @@ def _numbers_of(
 
 def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Sequence[Any]) -> Sql:
     """The row numbers of a page, from the rows of each value of the column, each of which an index has in order."""
-    columns = [ROW, *(quote(sort.field) for sort in query.sort), KEY]
+    columns = [ROW, *(table.columns[sort.field] for sort in query.sort), KEY]
     order = [f"{place} {_direction(sort)}" for place, sort in enumerate(query.sort, 2)]
     own = [Sql(f"{quote(column)} IS NULL"), *(Sql(f"{quote(column)} = ?", (value,)) for value in values)]
     parts = [_all([one, where]) for one in own]
@@ -430,9 +424,9 @@ def tally(
 ) -> Sql:
     """Select the values of `by`, the count, the sums, and the least and greatest values of `spans`, for each group."""
     where = _all([_with_likelihood(table, each) for each in query.where])
-    groups = [quote(name) for name in by]
-    cells = [f"sum({quote(name)})" for name in sums]
-    cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
+    groups = [table.columns[name] for name in by]
+    cells = [f"sum({table.columns[name]})" for name in sums]
+    cells += [f"{end}({table.columns[name]})" for name in spans for end in ("min", "max")]
     source = _source(table, few)
     text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {source.text} WHERE {where.text}"
     values = source.values + where.values
@@ -445,7 +439,7 @@ def tally(
 def histogram(table: Table[Any], query: Query, buckets: Buckets, few: Sql | None = None) -> Sql:
     """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
     where = _all([_with_likelihood(table, each) for each in buckets.narrow(query).where])
-    number = f"({quote(buckets.field)} - ?) / ?"
+    number = f"({table.columns[buckets.field]} - ?) / ?"
     source = _source(table, few)
     text = f"SELECT {number}, count(*) FROM {source.text} WHERE {where.text} GROUP BY 1"
     return Sql(text, (milliseconds(buckets.start), buckets.step, *source.values, *where.values))
@@ -482,9 +476,9 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
         case HasKey(keys):
             return _one_of(KEY, keys)
     field = table.kind.by_name[condition.field]
-    name = quote(field.name)
+    name = table.columns[field.name]
     match condition:
-        case Missing() if field.late:
+        case Missing() if field.late and field.type is FieldType.KEYWORDS:
             text, values = _has_one_of(table, [(field.name, None)])
             return Sql(f"NOT {text}", values)
         case Is(_, wanted):
@@ -509,7 +503,7 @@ def _late_texts(table: Table[Any], condition: Condition) -> list[tuple[str, str 
     Without a text: any text of the field.
     """
     match condition:
-        case Is(name, wanted) if table.kind.by_name[name].late:
+        case Is(name, wanted) if table.kind.by_name[name] in table.texts.fields:
             return [(name, value) for value in wanted if isinstance(value, str) and is_unicode(value)]
         case AnyOf(several) if several:
             found = [_late_texts(table, each) for each in several]
@@ -579,11 +573,11 @@ def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tu
     return (*bound, key)
 
 
-def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
+def _beyond(table: Table[Any], sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
     """Return the condition for rows after the place: by the first sort column, or if that is equal, by the next."""
     if not sorts:
         return Sql(f"{KEY} > ?", place)
-    name, value, rest = quote(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])
+    name, value, rest = table.columns[sorts[0].field], place[0], _beyond(table, sorts[1:], place[1:])
     if value is None:
         return Sql(f"({name} IS NULL AND {rest.text})", rest.values)
     sign = "<" if sorts[0].descending else ">"

@@ -132,7 +132,7 @@ class Writer:
                     self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
             self._upkeep.note()
             if self._upkeep.is_due():
-                self._index_texts()
+                self._index_texts(is_busy=True)
 
     def note_search(self) -> None:
         """Have texts indexed soon, if another process has left some."""
@@ -146,14 +146,14 @@ class Writer:
                 if found := self._waiting.get(timeout=self._upkeep.seconds()):
                     return found
                 continue
-            self._index_texts()
+            self._index_texts(is_busy=False)
 
-    def _index_texts(self) -> None:
+    def _index_texts(self, *, is_busy: bool) -> None:
         with self._connections.changing:
             try:
                 self._connections.open()
                 tables = self._connections.text_tables()
-                self._upkeep.run(self._connections.writing, tables, self._begin, self._commit)
+                self._upkeep.run(self._connections.writing, tables, self._begin, self._commit, is_busy=is_busy)
             except Exception as problem:  # until then, searches read the documents
                 log.warning("texts of %s are indexed later: %s", self._path, problem)
                 self._committing = False

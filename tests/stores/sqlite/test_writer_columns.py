@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -54,7 +55,7 @@ async def test_whatever_two_processes_write_columns_and_documents_agree(tmp_path
     path, chance = tmp_path / "letters.db", random.Random(7)
     async with SQLiteStore(path) as one, SQLiteStore(path) as other:
         await one.collection(LETTERS).write([make_letter(task_id=f"t{number}") for number in range(6)])
-        seen: list[DeadLetter] = []
+        seen: Sequence[DeadLetter] = []
         for _ in range(60):
             letters = chance.choice((one, other)).collection(LETTERS)
             if chance.random() < 0.5 or not seen:  # else it writes what it has seen some time ago
