@@ -35,6 +35,7 @@ from mahavishnu.stores.sqlite.texts import (
     join_texts,
     needle,
     pair_needle,
+    quote,
     split_pairs,
     split_texts,
 )
@@ -240,11 +241,6 @@ def expected_version(version: Version | None) -> int | None:
     return version[0] if version is not None and len(version) == 1 else None
 
 
-def quote(name: str) -> str:
-    """`name` as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def milliseconds(moment: datetime, *, up: bool = False) -> int:
     """Whole milliseconds since 1970, as documents keep them, cut or rounded up. Raises InvalidInput without a zone."""
     if moment.tzinfo is None:
@@ -333,7 +329,7 @@ def few_texts(table: Table[Any], query: Query) -> Sql | None:
     if not table.texts.fields or not has_fts5():
         return None
     asked = [some for each in query.where if (some := _late_texts(table, each))]
-    match = " AND ".join(f"({' OR '.join(map(table.texts.phrase, some))})" for some in asked)
+    match = " AND ".join(f"({' OR '.join(table.texts.token(*pair) for pair in some)})" for some in asked)
     return Sql(table.texts.rows, (match,)) if asked else None
 
 

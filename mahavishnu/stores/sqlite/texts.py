@@ -28,8 +28,9 @@ AT_ONCE = 500  # rows of one transaction: writes wait for it
 MOST_UNINDEXED = 20_000  # rows that wait while there is no pause between writes
 FEW = 5000  # rows with the texts: they are read and sorted; more of them are met soon enough in the order of a query
 EVERYTHING = 2**62  # more than any row's number
-_PLAIN, _ALL_PLAIN = (re.compile(form.format("[a-z0-9_\x80-\ud7ff]+")) for form in ("{0}", "{0}(?:\n{0})*"))
+_PLAIN = re.compile("[a-z0-9_\x80-\ud7ff]+")
 _ASCII_WORD, _MOST_HINTS = re.compile(r"\w+", re.ASCII), 3
+_TABLES = ("texts", "terms", "stale", "indexed")
 _SHORT = 60  # bytes of a term that is spelled out
 
 
@@ -61,9 +62,7 @@ class TextIndex:
 
     def __init__(self, kind: str, fields: Iterable[Field[Any]]) -> None:
         self.kind, self.fields = kind, tuple(fields)
-        table, name, terms, stale, indexed = (
-            _quote(kind + end) for end in ("", ".texts", ".terms", ".stale", ".indexed")
-        )
+        table, name, terms, stale, indexed = map(quote, (kind, *(f"{kind}.{end}" for end in _TABLES)))
         self._letters: Mapping[str, str] = {each.name: chr(ord("a") + 2 * n) for n, each in enumerate(self.fields)}
         upto = f"(SELECT upto FROM {indexed})"
         self.is_unindexed = f'({table}."_row" > {upto} OR {table}."_row" IN (SELECT row FROM {stale}))'
@@ -112,10 +111,6 @@ class TextIndex:
         data = term.encode("utf-8", "surrogatepass")
         return chr(ord(letter) + 1) + (data.hex() if len(data) <= _SHORT else blake2b(data).hexdigest())
 
-    def phrase(self, pair: tuple[str, str | None]) -> str:
-        """Return a term of a field as FTS5 is asked for it."""
-        return f'"{self.token(*pair)}"'
-
     def count_unindexed(self, connection: sqlite3.Connection) -> tuple[int, int]:
         """Return how many rows are to be indexed, at most, and the number of the last row."""
         (changed,) = connection.execute(self._count_changed).fetchone()
@@ -159,11 +154,7 @@ class TextIndex:
         found: list[str] = []
         for field in self.fields:
             if terms := field.term(record):
-                letter = self._letters[field.name]
-                if _ALL_PLAIN.fullmatch("\n".join(terms)):
-                    found += [letter, *(letter + term for term in terms)]
-                else:
-                    found += [letter, *(self.token(field.name, term) for term in terms)]
+                found += [self.token(field.name, term) for term in (None, *terms)]
         return f" {' '.join(found)} " if found else " "
 
 
@@ -278,7 +269,8 @@ def _raw_parts(value: str | None) -> list[str]:
     return [] if value is None else value[1:-1].split(_BETWEEN)
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """`name` as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 

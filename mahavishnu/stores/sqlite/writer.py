@@ -85,7 +85,7 @@ class Writer:
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
         self._upkeep = Upkeep()
-        self._known: dict[int, Row] = {}  # rows that were written last, by version: it proves which one is stored
+        self._known: dict[int, Row] = {}  # the columns of rows written last, by version: it proves what is stored
         self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
@@ -240,7 +240,7 @@ class Writer:
 
         def changed_places(row: Row) -> tuple[int, ...]:
             known = self._known.get(row[-1])
-            return () if known is None else tuple(compress(count(), map(ne, row[:-2], known)))
+            return () if known is None else (*compress(count(), map(ne, row, known)), len(known))  # and the body
 
         for places, group in groupby(rows, changed_places):  # in their order: the first one wins
             statement, values = table.update_of(places) if places else (table.update, tuple)
@@ -248,7 +248,8 @@ class Writer:
 
     def _note_rows(self, calls: list[WriteRequest], missed: Missed) -> None:
         for call in calls:
-            self._known.update((row[0], row) for row in (*call.creates, *call.replaces) if row[0] not in missed)
+            end = len(call.table.fields) + 1
+            self._known.update((row[0], row[:end]) for row in (*call.creates, *call.replaces) if row[0] not in missed)
             for row in call.replaces:
                 self._known.pop(row[-1], None)
         for version in [*islice(self._known, max(0, len(self._known) - _KNOWN))]:
