@@ -235,6 +235,8 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
                 connection.execute("INSERT OR REPLACE INTO _kinds VALUES (?, ?)", (table.kind.name, table.format))
     for index in table.indexes.values():
         connection.execute(index)
+    if table.texts.is_there:  # the file may have been made where it could not be
+        connection.execute(table.texts.create_index)
     # What another version declared would cost every write, and be asked by no query.
     of_table = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
     for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
@@ -349,8 +351,8 @@ class Connections:
         return table.format in self._tables
 
     def text_tables(self) -> list[Table[Any]]:
-        """The prepared tables that have texts."""
-        return [table for table in [*self._tables.values()] if table.texts.fields]
+        """The prepared tables whose texts can be indexed here."""
+        return [table for table in [*self._tables.values()] if table.texts.is_there]
 
     def prepare(self, connection: sqlite3.Connection, table: Table[Any]) -> None:
         """Prepare the table, if that was not done."""

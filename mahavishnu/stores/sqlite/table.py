@@ -29,7 +29,6 @@ from mahavishnu.stores.kind import (
 )
 from mahavishnu.stores.sqlite.texts import (
     TextIndex,
-    has_fts5,
     hints,
     join_pairs,
     join_texts,
@@ -326,7 +325,7 @@ def values_of(table: Table[Any], column: str) -> Sql:
 
 def few_texts(table: Table[Any], query: Query) -> Sql | None:
     """Return the rows that have the texts that the query asks for, or may have them; None without such texts."""
-    if not table.texts.fields or not has_fts5():
+    if not table.texts.is_there:
         return None
     asked = [some for each in query.where if (some := _late_texts(table, each))]
     match = " AND ".join(f"({' OR '.join(table.texts.token(*pair) for pair in some)})" for some in asked)

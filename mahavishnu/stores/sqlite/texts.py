@@ -74,19 +74,16 @@ class TextIndex:
         )
         self._mark = f'INSERT OR IGNORE INTO {stale} SELECT "_row" FROM {table} WHERE "_key" = ? AND "_row" <= {upto}'
         options = f"content={_text(kind + '.terms')}, content_rowid='row', detail=none, columnsize=0"
-        self.create: tuple[str, ...] = (
+        self.create = (
             f"CREATE TABLE IF NOT EXISTS {terms} (row INTEGER PRIMARY KEY, terms TEXT NOT NULL)",
             f"CREATE TABLE IF NOT EXISTS {stale} (row INTEGER PRIMARY KEY)",
             f"CREATE TABLE IF NOT EXISTS {indexed} (upto INTEGER NOT NULL)",
             f"INSERT INTO {indexed} SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM {indexed})",
         )
         tokens = "tokenize=\"ascii tokenchars '_'\""
+        self.is_there = bool(self.fields) and has_fts5()
+        self.create_index = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(terms, {options}, {tokens})"
         own = [name] if has_fts5() else []  # what it has too much, is found and passed over
-        if own:
-            self.create = (
-                *self.create,
-                f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(terms, {options}, {tokens})",
-            )
         self.forget = tuple(f"DROP TABLE IF EXISTS {each}" for each in (*own, terms, stale, indexed))
         row = f'{table}."_row", {table}."_key", {table}."_version", {table}."_body"'
         self._changed = (
@@ -202,7 +199,8 @@ class Upkeep:
             if is_busy and unindexed <= MOST_UNINDEXED:
                 continue
             begin()
-            if texts.update(connection, table, self._noted.get(texts.kind, 0)) == AT_ONCE:
+            most = 4 * AT_ONCE if is_busy else AT_ONCE
+            if texts.update(connection, table, last if is_busy else self._noted.get(texts.kind, 0), most) == most:
                 self._is_behind = True
             else:
                 self._noted[texts.kind] = last

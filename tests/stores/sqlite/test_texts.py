@@ -175,23 +175,41 @@ async def test_the_writer_indexes_what_others_left_when_somebody_searches(
         assert [each.task_id for each in (await letters.find(letter_query(text="t1099"))).items] == ["t1099"]
 
 
+async def test_no_more_than_some_wait_while_writes_leave_no_pause(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LAG_SECONDS": 0.0, "PAUSE_SECONDS": 1e6, "MOST_UNINDEXED": 100}.items():
+        monkeypatch.setattr(texts, name, value)
+    async with SQLiteStore(path, synchronous="OFF") as store:
+        for _ in range(10):
+            await store.collection(LETTERS).write([make_letter() for _ in range(90)])
+    with closing(sqlite3.connect(path)) as other:
+        assert Table(LETTERS).texts.count_unindexed(other)[0] <= 200
+
+
 async def test_without_fts5_a_store_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(store: SQLiteStore, text: str) -> list[str]:
+        return [each.task_id for each in (await store.collection(LETTERS).find(letter_query(text=text))).items]
+
+    with monkeypatch.context() as without:
+        without.setattr(texts, "has_fts5", lambda: False)
+        async with SQLiteStore(path) as store:
+            await store.collection(LETTERS).write([make_letter(task_id="a")])
+            assert await found(store, "a") == ["a"]
+            assert store.open_file()._connections.text_tables() == []
     async with SQLiteStore(path) as store:
-        await store.collection(LETTERS).write([make_letter(task_id="a"), make_letter(task_id="b")])
-    index(path)
-    for module in (texts, sqlite_table):
-        monkeypatch.setattr(module, "has_fts5", lambda: False)
+        await store.collection(LETTERS).write([make_letter(task_id="b")])
+        for _ in range(2):
+            assert [await found(store, text) for text in ("a", "b", "refused")] == [["a"], ["b"], ["a", "b"]]
+            index(path)
+    monkeypatch.setattr(texts, "has_fts5", lambda: False)
     async with SQLiteStore(path) as store:
         letters = store.collection(LETTERS)
         await letters.write([make_letter(task_id="c")])
         assert await letters.remove((await letters.find(letter_query(text="b"))).items) == [True]
-        assert [each.task_id for each in (await letters.find(letter_query(text="refused"))).items] == ["a", "c"]
-        for text in ("a", "c"):
-            assert [each.task_id for each in (await letters.find(letter_query(text=text))).items] == [text]
+        assert [await found(store, text) for text in ("a", "b", "c", "refused")] == [["a"], [], ["c"], ["a", "c"]]
     monkeypatch.undo()
     async with SQLiteStore(path) as store:
         index(path)
-        assert [each.task_id for each in (await store.collection(LETTERS).find(letter_query(text="c"))).items] == ["c"]
+        assert [await found(store, text) for text in ("a", "b", "c")] == [["a"], [], ["c"]]
 
 
 async def test_a_vacuum_changes_nothing(letters: Collection[DeadLetter], path: Path) -> None:
