@@ -18,8 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores import base as schema
-from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, late_value
-from mahavishnu.stores.sqlite.texts import quote
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, late_value, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
 _DEVELOPMENT_ID = 0x4D56444C  # "MVDL": of versions before 0.1.0, whose `user_version` says nothing

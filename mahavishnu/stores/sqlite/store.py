@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
-from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector
@@ -44,6 +44,35 @@ SLOW_SECONDS = 1.0
 MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 R = TypeVar("R")
+
+
+def column_to_merge(table: Table[Any], query: Query) -> str | None:
+    """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
+
+    Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
+    """
+    if not query.sort:
+        return None
+    fixed = {each.field for each in query.where if isinstance(each, Is) and len(each.values) == 1}
+    found = None
+    for index in table.kind.indexes:
+        before = index[: index.index(query.sort[0].field)] if query.sort[0].field in index else (None, None)
+        varied = [name for name in before if name not in fixed]
+        if not varied:
+            return None
+        if len(varied) == 1 and varied[0] == index[0] and table.kind.by_name[index[0]].type is FieldType.KEYWORD:
+            found = index[0]
+    return found
+
+
+def values_of(table: Table[Any], column: str) -> Sql:
+    """Select the values of an index's first column without passing over the rows; one too many at most."""
+    name, least = sqlite_sql.quote(column), f"SELECT min({sqlite_sql.quote(column)}) FROM {table.name}"
+    return Sql(
+        f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
+        f"FROM found WHERE value IS NOT NULL LIMIT {sqlite_sql.MOST_MERGED + 1}) "
+        "SELECT value FROM found WHERE value IS NOT NULL"
+    )
 
 
 def partition_path(path: Path, partition: str) -> Path:
@@ -327,8 +356,8 @@ class SQLiteCollection(Generic[T]):
         self.kind.check(query)
         opened, merged = self._store.open_file(), None
         few = await self._few_texts(query)
-        if few is None and (column := sqlite_sql.column_to_merge(self.table, query)) is not None:
-            values = await opened.read(self.table, sqlite_sql.values_of(self.table, column), list)
+        if few is None and (column := column_to_merge(self.table, query)) is not None:
+            values = await opened.read(self.table, values_of(self.table, column), list)
             merged = column, [value for (value,) in values]
         sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged, few)
         return await opened.read(self.table, sql, lambda rows: self._page(query, rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -27,17 +27,7 @@ from mahavishnu.stores.kind import (
     require_position,
     scalar_text,
 )
-from mahavishnu.stores.sqlite.texts import (
-    TextIndex,
-    hints,
-    join_pairs,
-    join_texts,
-    needle,
-    pair_needle,
-    quote,
-    split_pairs,
-    split_texts,
-)
+from mahavishnu.stores.sqlite.texts import TextIndex, hints
 
 # --- one kind of record as an SQLite table: its columns, its statements, and how a record becomes a row
 
@@ -47,6 +37,8 @@ ROW, KEY, VERSION, BODY = '"_row"', '"_key"', '"_version"', '"_body"'
 _LAYOUT = 2  # of all tables; another one has them copied
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_ESCAPE, _BETWEEN, _INSIDE = "\x1b", "\x1f", "\x1e"  # before an escaped one; around each value; between path and value
+_ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1", _INSIDE: _ESCAPE + "2"}
 _MANY_VALUED = (FieldType.KEYWORDS, FieldType.FLAT)
 
 
@@ -240,6 +232,11 @@ def expected_version(version: Version | None) -> int | None:
     return version[0] if version is not None and len(version) == 1 else None
 
 
+def quote(name: str) -> str:
+    """`name` as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def milliseconds(moment: datetime, *, up: bool = False) -> int:
     """Whole milliseconds since 1970, as documents keep them, cut or rounded up. Raises InvalidInput without a zone."""
     if moment.tzinfo is None:
@@ -251,15 +248,45 @@ _known_milliseconds = lru_cache(4096)(milliseconds)  # a letter has the same ins
 
 
 def term(field: Field[Any], value: Any) -> Any:
-    """Read the value of `Field.term` back from a column."""
-    match field.type:
-        case FieldType.DATE:
-            return None if value is None else _EPOCH + value * _MILLISECOND
-        case FieldType.KEYWORDS:
-            return split_texts(value)
-        case FieldType.FLAT:
-            return split_pairs(value)
-    return value
+    """Read the value of `Field.term` back from a column, of a field with one value."""
+    return _EPOCH + value * _MILLISECOND if field.type is FieldType.DATE and value is not None else value
+
+
+def join_texts(texts: Sequence[str]) -> str | None:
+    """Several texts as one in which `needle` finds each; None for none."""
+    if not texts:
+        return None
+    text = _BETWEEN.join(texts)
+    if _ESCAPE in text or _INSIDE in text or text.count(_BETWEEN) != len(texts) - 1:
+        text = _BETWEEN.join(map(_escape, texts))
+    return f"{_BETWEEN}{text}{_BETWEEN}"
+
+
+def join_pairs(pairs: Iterable[tuple[str, str]]) -> str | None:
+    """The distinct (path, text) pairs that can be found, as one text, in one order."""
+    found = sorted({pair for pair in pairs if len(pair[0]) + len(pair[1]) <= LONGEST_TERM})
+    return f"{_BETWEEN}{_BETWEEN.join(map(_pair, found))}{_BETWEEN}" if found else None
+
+
+def needle(text: str) -> str:
+    """Return the text to look for in the result of `join_texts`."""
+    return f"{_BETWEEN}{_escape(text)}{_BETWEEN}"
+
+
+def pair_needle(path: str, text: str) -> str:
+    """Return the text to look for in the result of `join_pairs`."""
+    return f"{_BETWEEN}{_pair((path, text))}{_BETWEEN}"
+
+
+def _pair(pair: tuple[str, str]) -> str:
+    return f"{_escape(pair[0])}{_INSIDE}{_escape(pair[1])}"
+
+
+def _escape(text: str) -> str:
+    if _ESCAPE in text or _BETWEEN in text or _INSIDE in text:
+        for char, escaped in _ESCAPED.items():  # the escape itself first
+            text = text.replace(char, escaped)
+    return text
 
 
 def bindable_or_none(value: Any) -> Any:
@@ -293,34 +320,6 @@ class Sql(NamedTuple):
 
 
 _NEVER, _ALWAYS = Sql("0"), Sql("1")
-
-
-def column_to_merge(table: Table[Any], query: Query) -> str | None:
-    """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
-
-    Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
-    """
-    if not query.sort:
-        return None
-    fixed = {each.field for each in query.where if isinstance(each, Is) and len(each.values) == 1}
-    found = None
-    for index in table.kind.indexes:
-        before = index[: index.index(query.sort[0].field)] if query.sort[0].field in index else (None, None)
-        varied = [name for name in before if name not in fixed]
-        if not varied:
-            return None
-        if len(varied) == 1 and varied[0] == index[0] and table.kind.by_name[index[0]].type is FieldType.KEYWORD:
-            found = index[0]
-    return found
-
-
-def values_of(table: Table[Any], column: str) -> Sql:
-    """Select the values of an index's first column without passing over the rows; one too many at most."""
-    name, least = quote(column), f"SELECT min({quote(column)}) FROM {table.name}"
-    return Sql(
-        f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
-        f"FROM found WHERE value IS NOT NULL LIMIT {MOST_MERGED + 1}) SELECT value FROM found WHERE value IS NOT NULL"
-    )
 
 
 def few_texts(table: Table[Any], query: Query) -> Sql | None:

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import compress, count, groupby, islice
+from math import inf
 from operator import ne
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
@@ -19,10 +21,13 @@ from typing import Any, TypeAlias
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
-from mahavishnu.stores.sqlite.texts import Upkeep
+from mahavishnu.stores.sqlite.texts import AT_ONCE
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
+LAG_SECONDS = 2.0  # before a row is indexed: until then it may change again
+PAUSE_SECONDS = 0.2  # without writes
+MOST_UNINDEXED = 20_000  # rows that wait while there is no pause between writes
 _KNOWN = 5000  # rows
 _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
     ValueError,  # a lone surrogate
@@ -73,6 +78,58 @@ class CloseRequest:
 
     def __post_init__(self) -> None:
         self.answer = self.loop.create_future()
+
+
+class Upkeep:
+    """When the writer's thread indexes texts, and up to which row of each table."""
+
+    def __init__(self) -> None:
+        self._due: float | None = time.monotonic() + LAG_SECONDS  # another process may have left some
+        self._is_behind = False
+        self._noted: dict[str, int] = {}  # the last row of each table when it was looked at
+
+    def seconds(self) -> float | None:
+        """Return how long to wait for writes; None for any time."""
+        if self._due is None or self._is_behind:
+            return None if self._due is None else 0.0
+        return max(PAUSE_SECONDS, self._due - time.monotonic())
+
+    def note(self) -> None:
+        """Note that rows were written, or that somebody searches."""
+        self._is_behind = False  # others wait for the writer: it goes on when there is a pause, or in time
+        if self._due is None:
+            self._due = time.monotonic() + LAG_SECONDS
+
+    def is_due(self) -> bool:
+        """Return whether to look for texts although there is no pause between writes."""
+        return self._due is not None and time.monotonic() >= self._due
+
+    def run(
+        self,
+        connection: sqlite3.Connection,
+        tables: Iterable[Table[Any]],
+        begin: Callable[[], object],
+        commit: Callable[[], object],
+        *,
+        is_busy: bool,
+    ) -> None:
+        """Index some of the rows that were there LAG_SECONDS ago; while the writer is busy, only of very many."""
+        now, self._due, self._is_behind = time.monotonic(), None, False
+        for table in tables:
+            texts = table.texts
+            unindexed, last = texts.count_unindexed(connection)
+            if not unindexed:
+                continue
+            self._due = min(self._due or inf, now if unindexed > MOST_UNINDEXED else now + LAG_SECONDS)
+            if is_busy and unindexed <= MOST_UNINDEXED:
+                continue
+            begin()
+            most = 4 * AT_ONCE if is_busy else AT_ONCE
+            if texts.update(connection, table, last if is_busy else self._noted.get(texts.kind, 0), most) == most:
+                self._is_behind = True
+            else:
+                self._noted[texts.kind] = last
+            commit()
 
 
 class Writer:
@@ -223,7 +280,7 @@ class Writer:
             for table, group in _by_table(fresh):
                 self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
                 for call in group:
-                    table.texts.mark(connection, [row[-2] for row in (*call.replaces, *call.removes)])
+                    self._mark(table, [row[-2] for row in (*call.replaces, *call.removes)])
                 for statement, rows in self._updates(table, [row for call in group for row in call.replaces]):
                     self._execute(table, statement, rows, missed, key=-2)
                 for ticket, *row in (row for call in group for row in call.removes):
@@ -234,6 +291,11 @@ class Writer:
         self._commit()
         self._note_rows(calls, missed)
         return missed
+
+    def _mark(self, table: Table[Any], keys: Sequence[str]) -> None:
+        """Note that the texts of these rows change. A trigger would make each update slower."""
+        if keys and table.texts.fields:
+            self._connections.writing.executemany(table.texts.mark, [(key,) for key in keys])
 
     def _updates(self, table: Table[Any], rows: list[Row]) -> Iterable[tuple[str, Sequence[Sequence[Any]]]]:
         """Return the statements that write the rows, and their values: of known rows only what has changed."""
@@ -272,7 +334,7 @@ class Writer:
         for call in calls:
             for row in (*call.replaces, *call.removes):
                 with suppress(*_ITEM_PROBLEMS):
-                    call.table.texts.mark(connection, [row[-2]])
+                    self._mark(call.table, [row[-2]])
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
                     stored = self._single(call.table, statement, row)

@@ -19,7 +19,7 @@ from mahavishnu.model.query import AnyOf, Condition, Is, Missing, Not, Query, So
 from mahavishnu.stores.base import Buckets, Collection, scan
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.stores.memory import MemoryStore
-from mahavishnu.stores.sqlite import SQLiteStore, texts
+from mahavishnu.stores.sqlite import SQLiteStore, texts, writer
 from mahavishnu.stores.sqlite import table as sqlite_table
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def letters(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Collection[DeadLetter]]:
     """Letters in a store that indexes texts when a test says so."""
-    monkeypatch.setattr(texts, "LAG_SECONDS", 1e6)
+    monkeypatch.setattr(writer, "LAG_SECONDS", 1e6)
     async with SQLiteStore(path, synchronous="OFF") as store:
         yield store.collection(LETTERS)
 
@@ -157,7 +157,7 @@ async def test_the_writer_indexes_what_others_left_when_somebody_searches(
 ) -> None:
     async with SQLiteStore(path) as store:
         await store.collection(LETTERS).write([make_letter(task_id=f"t{number}") for number in range(1100)])
-    monkeypatch.setattr(texts, "LAG_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "LAG_SECONDS", 0.01)
     indexed = asyncio.Event()
     loop, update = asyncio.get_running_loop(), texts.TextIndex.update
 
@@ -177,7 +177,7 @@ async def test_the_writer_indexes_what_others_left_when_somebody_searches(
 
 async def test_no_more_than_some_wait_while_writes_leave_no_pause(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"LAG_SECONDS": 0.0, "PAUSE_SECONDS": 1e6, "MOST_UNINDEXED": 100}.items():
-        monkeypatch.setattr(texts, name, value)
+        monkeypatch.setattr(writer, name, value)
     async with SQLiteStore(path, synchronous="OFF") as store:
         for _ in range(10):
             await store.collection(LETTERS).write([make_letter() for _ in range(90)])
