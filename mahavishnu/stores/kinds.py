@@ -18,7 +18,7 @@ from mahavishnu.model.letter_parts import Tallies, Version
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
 from mahavishnu.stores.dataclass_codec import UNREADABLE, converter_to, dataclass_kind, json_text, why_unreadable
-from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
+from mahavishnu.stores.kind import BLOB, TEXT, Counted, Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import (
     SCHEMA,
     TALLIES,
@@ -122,6 +122,24 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
 )
 
 
+_BY_GROUP = (
+    Counted(
+        ("namespace", "fingerprint", "counted_group", "moved"),
+        ("generation", "tally_reopened"),
+        spans=("created_at", "grouped_at", "seen_at"),
+    ),
+    Counted(("namespace", "fingerprint"), at="created_at"),
+    Counted(("namespace", "resolution_status"), at="completed_at"),
+)
+_BY_STATE = Counted(
+    (
+        *("namespace", "fingerprint", "resolution_status", "status", "error_category", "retry_policy", "reason"),
+        *("unfit", "queue", "source_queue"),
+    ),
+    ("due_at", "generation", "tally_reopened"),
+    ("occurrences", "generation", *(name for _, name in TALLIES)),
+)
+
 HISTORY: Kind[FormerLetter] = Kind(
     name="history",
     index="dlq_history",
@@ -137,6 +155,7 @@ HISTORY: Kind[FormerLetter] = Kind(
         ("fingerprint", "namespace", "created_at"),
         ("run_outcomes", "namespace"),
     ),
+    counted=_BY_GROUP,
 )
 
 
@@ -170,6 +189,13 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("exhausted_at", "namespace"),
         ("last_retry_at", "namespace"),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
+    ),
+    counted=(
+        _BY_STATE,
+        *_BY_GROUP,
+        Counted(("namespace", "adapter"), at="due_at"),
+        Counted(("namespace", "resolution_status"), at="exhausted_at"),
+        Counted(("namespace", "resolution_status", "status", "requeue_outcome"), at="last_retry_at"),
     ),
     reconcile=_reconcile_letters,
     visible=visible_letter,

@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
@@ -28,9 +29,11 @@ from mahavishnu.model.query import Query
 from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.sqlite import counters
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector
-from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
+from mahavishnu.stores.sqlite.counters import CountedTable
+from mahavishnu.stores.sqlite.table import Sql, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
 __all__ = ["SQLiteCollection", "SQLiteStore"]
@@ -191,7 +194,7 @@ class SQLiteStore(OpenClose):
 class OpenFile:
     """The connections and threads of an open store."""
 
-    def __init__(self, connect: Connector, tables: Iterable[Table[Any]]) -> None:
+    def __init__(self, connect: Connector, tables: Iterable[CountedTable[Any]]) -> None:
         self.path = connect.path
         self.pid = os.getpid()
         if self.path in _open_in_parent:
@@ -213,15 +216,17 @@ class OpenFile:
         self._writer.submit(call)
         return call.answer
 
-    async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+    async def get(self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
 
-    async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+    async def read(self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows found, both done in a reader's thread. Raises ReadTimeout."""
         return await self._in_thread(self._readers, self._select(table, sql, make))
 
-    def _select(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> Callable[[sqlite3.Connection], R]:
+    def _select(
+        self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]
+    ) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
             self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
             start = time.monotonic()
@@ -286,7 +291,7 @@ class SQLiteCollection(Generic[T]):
 
     def __init__(self, store: SQLiteStore, kind: Kind[T]) -> None:
         self.kind = kind
-        self.table = Table(kind)
+        self.table = CountedTable(kind)
         self._store = store
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
@@ -331,12 +336,26 @@ class SQLiteCollection(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        sql = sqlite_sql.tally(self.table, query, by, sums, spans)
+        if (sql := counters.tally(self.table, query, by, sums, spans)) is None:
+            sql = sqlite_sql.tally(self.table, query, by, sums, spans)
+        elif spans:
+            await self._renew_spans(spans)
         return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+
+    async def _renew_spans(self, spans: Sequence[str]) -> None:
+        """Store the spans of stale cells, so that they are read from the records once."""
+        opened = self._store.open_file()
+        if (found := counters.stale_cells(self.table, spans)) is None:
+            return
+        shape, sql = found
+        if rows := await opened.read(self.table, sql, list):
+            call = WriteRequest(self.table, renews=[(shape.renew, counters.renewal(shape, row)) for row in rows])
+            with suppress(StoreError):  # a read does not fail because the disk is full
+                await opened.submit(call)
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        sql = sqlite_sql.histogram(self.table, query, buckets)
+        sql = counters.histogram(self.table, query, buckets) or sqlite_sql.histogram(self.table, query, buckets)
         return await self._store.open_file().read(self.table, sql, buckets.fill)
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
-from mahavishnu.stores.sqlite.table import Row, Table
+from mahavishnu.stores.sqlite.counters import Changes, CountedTable
+from mahavishnu.stores.sqlite.table import Row
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
 _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
@@ -37,13 +38,14 @@ class WriteRequest:
     """The rows of one call. Each begins with a number by which the answer names it: its new version, or a ticket.
 
     `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
-    the writer's thread, where they are many.
+    the writer's thread, where they are many. `renews` are statements about counters, and what they bind.
     """
 
-    table: Table[Any]
+    table: CountedTable[Any]
     creates: list[Row] = field(default_factory=list)
     replaces: list[Row] = field(default_factory=list)
     removes: list[Row] = field(default_factory=list)
+    renews: list[tuple[str, Row]] = field(default_factory=list)
     fill: Callable[[], None] | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     answer: asyncio.Future[Missed] = field(init=False)
@@ -79,6 +81,7 @@ class Writer:
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
         self._taken: deque[WriteRequest | CloseRequest] = deque()
+        self._counters = Changes()
         self._closing = self._committing = False
         self._lock = threading.Lock()
         # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
@@ -185,21 +188,41 @@ class Writer:
             for table, group in _by_table(fresh):
                 self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
                 self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
-                for ticket, *row in (row for call in group for row in call.removes):
-                    if not connection.execute(table.delete, row).rowcount:
+                for ticket, key, version in (row for call in group for row in call.removes):
+                    if not self._remove(table, key, version):
                         missed[ticket] = None
+                for statement, row in (renew for call in group for renew in call.renews):
+                    connection.execute(statement, row)
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
         return missed
 
-    def _execute(self, table: Table[Any], statement: str, rows: list[Row], missed: Missed) -> None:
+    def _execute(self, table: CountedTable[Any], statement: str, rows: list[Row], missed: Missed) -> None:
         connection = self._connections.writing
+        before = self._read_before(table, statement, rows)
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
             for row in rows:  # versions are unique: the one that is there now tells who was first
                 (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
+        for row, there in zip(rows, before, strict=True):
+            if row[0] not in missed:
+                self._counters.note(table, row, there)
+
+    def _read_before(self, table: CountedTable[Any], statement: str, rows: list[Row]) -> Sequence[Any]:
+        """Return what is counted of the records that these rows are to replace."""
+        if statement is not table.update:
+            return [None] * len(rows)
+        return self._counters.before(self._connections.writing, table, [(table.key(row), row[-1]) for row in rows])
+
+    def _remove(self, table: CountedTable[Any], key: str, version: int | None) -> bool:
+        connection = self._connections.writing
+        (before,) = self._counters.before(connection, table, [(key, version)])
+        if not connection.execute(table.delete, (key, version)).rowcount:
+            return False
+        self._counters.note(table, None, before)
+        return True
 
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """Write all where some row cannot be bound: its neighbours must not suffer."""
@@ -211,18 +234,24 @@ class Writer:
                     stored = self._single(call.table, statement, row)
                     if stored is not True:
                         missed[row[0]] = stored or None
-            for ticket, *row in call.removes:
+            for ticket, key, version in call.removes:
                 with suppress(*_ITEM_PROBLEMS):  # a key that cannot be bound is the key of nothing
-                    if connection.execute(call.table.delete, row).rowcount:
+                    if self._remove(call.table, key, version):
                         continue
                 missed[ticket] = None
+            for statement, renewed in call.renews:
+                connection.execute(statement, renewed)
         self._commit()
         return missed
 
-    def _single(self, table: Table[Any], statement: str, row: Row) -> bool | ItemFailed:
+    def _single(self, table: CountedTable[Any], statement: str, row: Row) -> bool | ItemFailed:
         for attempt in (row, table.without_unbindable(row)):
             try:
-                return self._connections.writing.execute(statement, attempt).rowcount == 1
+                (before,) = self._read_before(table, statement, [attempt])
+                if self._connections.writing.execute(statement, attempt).rowcount != 1:
+                    return False
+                self._counters.note(table, attempt, before)
+                return True
             except _ITEM_PROBLEMS as problem:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
@@ -231,9 +260,11 @@ class Writer:
         connection = self._connections.writing
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
+        self._counters.begin()
         return connection
 
     def _commit(self) -> None:
+        self._counters.store(self._connections.writing)
         self._connections.check()  # before it may spoil the file of others
         self._committing = True
         self._connections.writing.execute("COMMIT")
@@ -254,7 +285,7 @@ class Writer:
             _deliver_answers([(call, None, problem) for call in calls])
 
 
-def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[Table[Any], list[WriteRequest]]]:
+def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[CountedTable[Any], list[WriteRequest]]]:
     groups: dict[int, list[WriteRequest]] = {}
     for call in calls:
         groups.setdefault(id(call.table), []).append(call)
