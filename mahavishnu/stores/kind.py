@@ -125,12 +125,12 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `decode_text` may read a document's text quicker; it gives None where `decode` has
     to look. `versioned` puts a version on a record. `indexes` are the field lists worth an index where indexes cost
-    something, and `counted` the numbers that are asked for again and again. `reconcile` settles what two stores wrote under one key, at an instant (without it the primary store's
-    record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
-    may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
-    `key` names the attribute that is a record's key, if that is a field of it. A kind with a `partition` is kept in a
-    place that can be taken away as a whole: of its name, beside the others. `encode_derived` may give the derived
-    fields as members of a JSON object quicker than one by one.
+    something, and `counted` the numbers worth counters. `reconcile` settles what two stores wrote under one key, at an
+    instant (without it the primary store's record stays), and `visible` says which of the two is shown meanwhile. `due`
+    names the field that says when anyone may pick a record up, if there is one. `lazy` kinds get their place when they
+    are first used: an app is up sooner. `key` names the attribute that is a record's key, if that is a field of it. A
+    kind with a `partition` is kept in a place that can be taken away as a whole: of its name, beside the others.
+    `encode_derived` may give the derived fields as members of a JSON object quicker than one by one.
     """
 
     name: str

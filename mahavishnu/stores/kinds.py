@@ -122,19 +122,15 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
 )
 
 
-_BY_GROUP = (
-    Counted(
-        ("namespace", "fingerprint", "counted_group", "moved"),
-        ("generation", "tally_reopened"),
-        spans=("created_at", "grouped_at", "seen_at"),
-    ),
+_MOMENTS = ("created_at", "grouped_at", "seen_at")
+_BY_TIME = (
     Counted(("namespace", "fingerprint"), at="created_at"),
     Counted(("namespace", "resolution_status"), at="completed_at"),
 )
 _BY_STATE = Counted(
     (
         *("namespace", "fingerprint", "resolution_status", "status", "error_category", "retry_policy", "reason"),
-        *("unfit", "queue", "source_queue"),
+        *("unfit", "queue", "source_queue", "counted_group"),
     ),
     ("due_at", "generation", "tally_reopened"),
     ("occurrences", "generation", *(name for _, name in TALLIES)),
@@ -155,7 +151,7 @@ HISTORY: Kind[FormerLetter] = Kind(
         ("fingerprint", "namespace", "created_at"),
         ("run_outcomes", "namespace"),
     ),
-    counted=_BY_GROUP,
+    counted=(Counted(("namespace", "fingerprint", "counted_group", "moved"), spans=_MOMENTS), *_BY_TIME),
 )
 
 
@@ -192,7 +188,8 @@ LETTERS: Kind[DeadLetter] = Kind(
     ),
     counted=(
         _BY_STATE,
-        *_BY_GROUP,
+        Counted(("namespace", "fingerprint", "moved"), spans=_MOMENTS),
+        *_BY_TIME,
         Counted(("namespace", "adapter"), at="due_at"),
         Counted(("namespace", "resolution_status"), at="exhausted_at"),
         Counted(("namespace", "resolution_status", "status", "requeue_outcome"), at="last_retry_at"),

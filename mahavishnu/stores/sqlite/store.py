@@ -100,7 +100,7 @@ class SQLiteStore(OpenClose):
     in the child: open it after the fork, or start the child by `spawn`.
     """
 
-    finds_are_current = True
+    finds_are_current = keeps_counters = True
 
     def __init__(
         self,
