@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ import pytest
 from mahavishnu.groups.counts import HOUR
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter, evolve
-from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
+from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import Kind
@@ -107,9 +106,7 @@ class World:
                 self.seen += [each for each in await letters.write(made) if isinstance(each, DeadLetter)]
             case "replace":
                 changed = [
-                    evolve(
-                        some_letter(chance, each.task_id), namespace=each.namespace, version=each.version
-                    )
+                    evolve(some_letter(chance, each.task_id), namespace=each.namespace, version=each.version)
                     if chance.random() < 0.5
                     else evolve(each, priority=each.priority + 1)
                     for each in some
@@ -155,8 +152,12 @@ async def test_ranges_and_histograms_at_any_instant(store: SQLiteStore) -> None:
     letters, chance = store.main_collection(LETTERS), random.Random(3)
     await letters.write([some_letter(chance, f"t{number}") for number in range(300)])
     for _ in range(60):
-        start, end = (START + timedelta(milliseconds=chance.randrange(-10**7, 10**7)) for _ in range(2))
-        for span in (Between("created_at", start), Between("created_at", start, end), Between("created_at", at_most=end)):
+        start, end = (START + timedelta(milliseconds=chance.randrange(-(10**7), 10**7)) for _ in range(2))
+        for span in (
+            Between("created_at", start),
+            Between("created_at", start, end),
+            Between("created_at", at_most=end),
+        ):
             query = Query((HERE, span))
             assert counters.tally(letters.table, query, ("fingerprint",), (), ()) is not None
             there = await rows(letters, sqlite_sql.tally(letters.table, query, ("fingerprint",), (), ()))
@@ -173,12 +174,12 @@ async def test_ranges_and_histograms_at_any_instant(store: SQLiteStore) -> None:
 async def test_the_oldest_of_a_group_leaves(store: SQLiteStore) -> None:
     """Its span is counted again once, and then read from the counter."""
     letters = store.main_collection(LETTERS)
-    old, young = await letters.write(
+    old, _ = await letters.write(
         [make_letter(task_id=f"t{n}", fingerprint="g", created_at=START + n * HOUR) for n in range(2)]
     )
     assert isinstance(old, DeadLetter)
     assert await letters.remove([old]) == [True]
-    stale = "SELECT count(*) FROM \"letters#1\" WHERE _stale"
+    stale = 'SELECT count(*) FROM "letters#1" WHERE _stale'
     assert await rows(letters, sqlite_sql.Sql(stale)) == [(1,)]
     tally = await letters.tally(Query(), ["fingerprint"], spans=["created_at"])
     assert tally.cells[("g",)].earliest == {"created_at": START + HOUR}
@@ -215,5 +216,7 @@ async def test_an_older_file_is_counted_when_it_is_opened(tmp_path: Path) -> Non
             else:
                 fresh = [some_letter(chance, f"t{chance.random()}") for _ in range(40)]
                 await letters.write(fresh)
-                found = await rows(letters, sqlite_sql.Sql("SELECT name FROM sqlite_master WHERE name LIKE 'letters#%'"))
+                found = await rows(
+                    letters, sqlite_sql.Sql("SELECT name FROM sqlite_master WHERE name LIKE 'letters#%'")
+                )
                 assert found == [], "counters that nobody changes would be wrong"
