@@ -12,7 +12,9 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -26,7 +28,7 @@ _HOUR, _MINUTE = 3_600_000, 60_000
 _STEPS = (_HOUR, _MINUTE)  # of time, by which a date is counted
 _MOST_KNOWN = 10_000  # records whose counted values are remembered until they change
 _Values: TypeAlias = "tuple[Any, ...]"
-_Vector: TypeAlias = "tuple[_Values, _Values]"  # of a record: what is counted, and what has spans
+_Counted: TypeAlias = "tuple[int, _Values]"  # of a record: the number of what is counted, and what has spans
 log = logging.getLogger(__name__)
 
 
@@ -119,7 +121,7 @@ class Shape:
             return []
         return [(step, minute * _MINUTE // step * step, *key) for step in _STEPS]
 
-    def store(self, connection: sqlite3.Connection, changes: dict[_Values, int], seen: int) -> None:
+    def store(self, connection: sqlite3.Connection, changes: Mapping[_Values, int], seen: int) -> None:
         """Add the changes of the number of records, by their values, to the cells."""
         cells: dict[_Values, list[int]] = {}
         spans: dict[_Values, tuple[list[_Values], list[_Values]]] = {}  # of a cell: what came, and what left
@@ -157,77 +159,81 @@ class CountedTable(Table[T]):
         dates = sorted(name for name in of_plain if kind.by_name[name].type is FieldType.DATE)
         counted = [*sorted(of_plain.difference(dates)), *dates]
         exact = sorted({name for each in spanned for name in (*each.by, *each.flags, *each.spans)})
-        self._minutes_from, self._minutes_to, columns = len(counted) - len(dates), len(counted), [*counted, *exact]
+        self.minutes, columns = (len(counted) - len(dates), len(counted)), [*counted, *exact]
         self.shapes = tuple(
             Shape(kind, each, number, exact if each.spans else counted) for number, each in enumerate(kind.counted)
         )
         self.counted_format = json.dumps([self.format, repr(kind.counted)]) if self.shapes else None
         if self.shapes:
             places = {each.name: place for place, each in enumerate(self.fields, 1)}
-            self._pick = itemgetter(*(places[name] for name in columns))
-        self._values_of = f"SELECT {', '.join(map(quote, columns))} FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
-
-    def vector(self, row: Row) -> _Vector:
-        """Return what is counted of a row for `insert` or `update`."""
-        return self._vector(self._pick(row))
-
-    def stored_vector(self, connection: sqlite3.Connection, key: str, version: int | None) -> _Vector | None:
-        """Return what is counted of the record that has this version; None if none has."""
-        found = connection.execute(self._values_of, (key, version)).fetchone()
-        return None if found is None else self._vector(found)
-
-    def _vector(self, values: _Values) -> _Vector:
-        minutes = [None if each is None else each // _MINUTE for each in values[self._minutes_from : self._minutes_to]]
-        return (*values[: self._minutes_from], *minutes), values[self._minutes_to :]
+            self.pick: Callable[[Row], _Values] = itemgetter(*(places[name] for name in columns))
+        self.values_of = f"SELECT {', '.join(map(quote, columns))} FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
 
 
 class Changes:
     """What the open transaction changes in counters, and what the counters know of records."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Vector] = {}  # by version: no two records ever have the same
-        self._same: dict[_Values, _Values] = {}
-        self._changed: dict[CountedTable[Any], tuple[dict[_Values, int], dict[_Values, int]]] = {}
+        self._known: dict[int, _Counted] = {}  # by version: no two records ever have the same
+        self._numbers: dict[_Values, int] = {}
+        self._values: list[_Values] = []  # by number: few for many records
+        self._changed: dict[CountedTable[Any], tuple[Counter[int], Counter[_Values]]] = {}
 
     def begin(self) -> None:
         """Forget what a transaction that failed had changed."""
         self._changed.clear()
+        if len(self._known) > _MOST_KNOWN or len(self._values) > _MOST_KNOWN:
+            self._known.clear()
+            self._numbers.clear()
+            self._values.clear()
 
     def before(
-        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Sequence[tuple[str, int | None]]
-    ) -> Sequence[_Vector | None]:
+        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[tuple[str, int | None]]
+    ) -> Sequence[_Counted | None]:
         """Return what is counted of the records with these keys and versions, before they are changed or removed."""
-        if not table.shapes:
-            return [None] * len(rows)
         known = self._known
-        return [known.pop(it or 0, None) or table.stored_vector(connection, key, it) for key, it in rows]
+        return [known.pop(it or 0, None) or self._read(connection, table, key, it) for key, it in rows]
 
-    def note(self, table: CountedTable[Any], row: Row | None, before: _Vector | None) -> None:
-        """Note that a row has been written, or none is there any more, in the place of what was there before."""
+    def _read(
+        self, connection: sqlite3.Connection, table: CountedTable[Any], key: str, version: int | None
+    ) -> _Counted | None:
+        found = connection.execute(table.values_of, (key, version)).fetchone() if table.shapes else None
+        return None if found is None else self._of(table, found)
+
+    def _of(self, table: CountedTable[Any], values: _Values) -> _Counted:
+        start, end = table.minutes
+        counted = (*values[:start], *[None if each is None else each // _MINUTE for each in values[start:end]])
+        if (number := self._numbers.get(counted)) is None:
+            number = self._numbers[counted] = len(self._values)
+            self._values.append(counted)
+        return number, values[end:]
+
+    def note(
+        self, table: CountedTable[Any], rows: Iterable[Row | None], before: Iterable[_Counted | None] | None = None
+    ) -> None:
+        """Note that rows were written, or none is there any more (None), in the place of what was there before."""
         if not table.shapes:
             return
-        if table not in self._changed:
-            self._changed[table] = {}, {}
-        if row is not None:
-            counted, exact = table.vector(row)
-            after = self._same.setdefault(counted, counted), exact
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-                self._same.clear()
-            self._known[row[0]] = after
-            if after == before:
-                return
-            for changes, values in zip(self._changed[table], after, strict=True):
-                changes[values] = changes.get(values, 0) + 1
-        for changes, values in zip(self._changed[table], before or (), strict=False):
-            changes[values] = changes.get(values, 0) - 1
+        counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
+        for row, old in zip(rows, repeat(None) if before is None else before, strict=False):
+            if row is not None:
+                self._known[row[0]] = new = self._of(table, table.pick(row))
+                counted[new[0]] += 1
+                if old is not None and new[1] == old[1]:
+                    counted[old[0]] -= 1
+                    continue
+                exact[new[1]] += 1
+            if old is not None:
+                counted[old[0]] -= 1
+                exact[old[1]] -= 1
 
     def store(self, connection: sqlite3.Connection) -> None:
         """Change the counters."""
         seen = secrets.randbits(62)
         for table, (counted, exact) in self._changed.items():
+            changes = {self._values[number]: change for number, change in counted.items()}
             for shape in table.shapes:
-                shape.store(connection, exact if shape.spans else counted, seen)
+                shape.store(connection, exact if shape.spans else changes, seen)
         self._changed.clear()
 
 

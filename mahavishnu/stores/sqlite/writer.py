@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
@@ -206,22 +207,23 @@ class Writer:
                 (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
-        for row, there in zip(rows, before, strict=True):
-            if row[0] not in missed:
-                self._counters.note(table, row, there)
+        if missed:
+            stored = [row[0] not in missed for row in rows]
+            rows, before = [*compress(rows, stored)], before and [*compress(before, stored)]
+        self._counters.note(table, rows, before)
 
-    def _read_before(self, table: CountedTable[Any], statement: str, rows: list[Row]) -> Sequence[Any]:
+    def _read_before(self, table: CountedTable[Any], statement: str, rows: list[Row]) -> Sequence[Any] | None:
         """Return what is counted of the records that these rows are to replace."""
-        if statement is not table.update:
-            return [None] * len(rows)
-        return self._counters.before(self._connections.writing, table, [(table.key(row), row[-1]) for row in rows])
+        if statement is not table.update or not table.shapes:
+            return None
+        return self._counters.before(self._connections.writing, table, ((table.key(row), row[-1]) for row in rows))
 
     def _remove(self, table: CountedTable[Any], key: str, version: int | None) -> bool:
         connection = self._connections.writing
-        (before,) = self._counters.before(connection, table, [(key, version)])
+        before = self._counters.before(connection, table, [(key, version)])
         if not connection.execute(table.delete, (key, version)).rowcount:
             return False
-        self._counters.note(table, None, before)
+        self._counters.note(table, [None], before)
         return True
 
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
@@ -247,10 +249,10 @@ class Writer:
     def _single(self, table: CountedTable[Any], statement: str, row: Row) -> bool | ItemFailed:
         for attempt in (row, table.without_unbindable(row)):
             try:
-                (before,) = self._read_before(table, statement, [attempt])
+                before = self._read_before(table, statement, [attempt])
                 if self._connections.writing.execute(statement, attempt).rowcount != 1:
                     return False
-                self._counters.note(table, attempt, before)
+                self._counters.note(table, [attempt], before)
                 return True
             except _ITEM_PROBLEMS as problem:
                 failure = ItemFailed(table.key(row), str(problem))
