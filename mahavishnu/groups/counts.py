@@ -88,14 +88,16 @@ async def count_groups(
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     records, history = context.letters.counted, context.history  # tombstones too: they are in no group
     unsummed = (*here, HAS_NUMBERS)  # a store that counts need not tell them apart: moments of others are in sums, too
-    summed, waiting, still_open, counted, live, former, lately = await asyncio.gather(
+    summed, lately, (waiting, still_open, counted, live, former) = await asyncio.gather(
         Ledger(context).groups(),
-        records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
-        records.tally(Query((*here, _OPEN)), _BY_GROUP, sums=["occurrences"]),
-        records.tally(Query(unsummed), ("fingerprint", "counted_group")),
-        records.tally(Query(here if keeps_counters(context.store) else unsummed), _BY_MOVED, spans=_MOMENTS),
-        history.tally(Query(here), ("fingerprint", "counted_group", "moved"), spans=_MOMENTS),
         _count_lately(records, history, now, only, recent=recent),
+        asyncio.gather(
+            records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
+            records.tally(Query((*here, _OPEN)), _BY_GROUP, sums=["occurrences"]),
+            records.tally(Query(unsummed), ("fingerprint", "counted_group")),
+            records.tally(Query(here if keeps_counters(context.store) else unsummed), _BY_MOVED, spans=_MOMENTS),
+            history.tally(Query(here), ("fingerprint", "counted_group", "moved"), spans=_MOMENTS),
+        ),
     )
     for_people, open_ones, newest = waiting.by(0), still_open.by(0), live.by(0)
     every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
@@ -116,6 +118,7 @@ async def count_groups(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
             for_people=for_people[fingerprint].count if fingerprint in for_people else 0,
             occurrences=here_now.sums.get("occurrences", 0),
+            captured=None,
             total=cell.count,
             first=cell.earliest.get("seen_at"),
             last=cell.latest.get("seen_at"),
@@ -234,33 +237,37 @@ async def _samples(
     tally = Tally({})
     if open_ones:
         tally = await letters.tally(Query((Is("fingerprint", open_ones), _OPEN)), _BY_GROUP, spans=["created_at"])
-    newest = {name: count.newest_live for name, count in counts.items() if count.newest_live}
-    newest |= {name: cell.latest["created_at"] for name, cell in tally.by(0).items()}
-    if not newest:
-        return {}, tally.degraded
-    moments = Is("created_at", tuple(set(newest.values())))
-    page = await letters.find(Query((Is("fingerprint", tuple(newest)), moments), limit=_AT_ONCE))
-    found = _newest(page.items, newest)
-    missing = [name for name in newest if name not in found]  # letters that came in the same instant pushed it out
-    pages = await asyncio.gather(
-        *(
-            letters.find(Query((Is("fingerprint", (name,)), Is("created_at", (newest[name],))), _NEWEST_FIRST, limit=1))
-            for name in missing
-        )
+    still_open = {name: cell.latest["created_at"] for name, cell in tally.by(0).items()}
+    quiet = {name: count.newest_live for name, count in counts.items() if count.newest_live and not count.open}
+    (found, degraded), (others, also_degraded) = await asyncio.gather(
+        _find_samples(letters, still_open, _OPEN), _find_samples(letters, quiet)
     )
-    for each in pages:
-        found |= _newest(each.items, newest)
-    degraded = next((each.degraded for each in (tally, page, *pages) if each.degraded), None)
-    return found, degraded
+    return {**found, **others}, tally.degraded or degraded or also_degraded
+
+
+async def _find_samples(
+    letters: Collection[DeadLetter], newest: Mapping[str, datetime], *where: Condition
+) -> tuple[dict[str, DeadLetter], str | None]:
+    if not newest:
+        return {}, None
+    moments = Is("created_at", tuple(set(newest.values())))
+    pages = [await letters.find(Query((Is("fingerprint", tuple(newest)), *where, moments), limit=_AT_ONCE))]
+    found = _newest(pages[0].items, newest)
+    missing = [name for name in newest if name not in found]  # letters that came in the same instant pushed it out
+    alone = ((Is("fingerprint", (name,)), *where, Is("created_at", (newest[name],))) for name in missing)
+    pages += await asyncio.gather(*(letters.find(Query(each, _NEWEST_FIRST, limit=1)) for each in alone))
+    for page in pages[1:]:
+        found |= _newest(page.items, newest)
+    return found, next((page.degraded for page in pages if page.degraded), None)
 
 
 def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict[str, DeadLetter]:
-    """Return one letter for each group, an open one if there is one."""
-    chosen: dict[str, DeadLetter] = {}
-    for letter in sorted(found, key=lambda letter: letter.is_open):
-        if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at:
-            chosen[letter.fingerprint] = letter
-    return chosen
+    """Return one letter for each group."""
+    return {
+        letter.fingerprint: letter
+        for letter in found
+        if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at
+    }
 
 
 def _join_cells(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:

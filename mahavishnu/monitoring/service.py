@@ -270,6 +270,11 @@ class Integrity:
         await self._context.open()
         found = UnreadableRecords()
         async for name, collection in self._collections(found):
+            repair = getattr(collection, "repair_counters", None)
+            if repair is not None and (wrong := await repair()):
+                found.append(
+                    UnreadableRecord(name, "", f"{wrong} counters were not what its records are; they are now")
+                )
             async for page in find_pages(collection, Query()):
                 found.degraded = found.degraded or page.degraded
                 found += [

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -243,7 +244,7 @@ class Changes:
 def is_counted(connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
     """Return whether the file has the counters that the table declares, and no others."""
     found = connection.execute("SELECT format FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",)).fetchone()
-    return found == (None if table.counted_format is None else (table.counted_format,))
+    return bool(found == (None if table.counted_format is None else (table.counted_format,)))
 
 
 def count_again(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
@@ -265,19 +266,14 @@ def count_again(connection: sqlite3.Connection, table: CountedTable[Any]) -> Non
         log.info("the %s were counted in %.1f s", table.kind.name, seconds)
 
 
-def wrong_counters(table: CountedTable[Any]) -> Sql:
-    """Select how many cells differ from the records: 0 if none does."""
-    parts = []
-    for shape in table.shapes:
-        columns = ", ".join(map(quote, (*shape.keys, "_n", *shape.sums)))
-        there, right = (
-            f"SELECT {columns} FROM {shape.name}",
-            f"SELECT {columns} FROM (SELECT * FROM {shape.name} WHERE 0 UNION ALL {shape.recount(table.name)})",
-        )
-        parts += [
-            f"SELECT count(*) AS n FROM ({one} EXCEPT {other})" for one, other in ((there, right), (right, there))
-        ]
-    return Sql(f"SELECT sum(n) FROM ({' UNION ALL '.join(parts)})") if parts else Sql("SELECT 0")
+def wrong_cells(table: CountedTable[Any], shape: Shape) -> Sql:
+    """Select how many cells differ from the records."""
+    keys, numbers = ", ".join(map(quote, shape.keys)), [quote(name) for name in ("_n", *shape.sums)]
+    there, less = ", ".join([keys, *numbers]), ", ".join([keys, *(f"-{name}" for name in numbers)])
+    right = f"(SELECT * FROM {shape.name} WHERE 0 UNION ALL {shape.recount(table.name)})"
+    wrong = " OR ".join(f"sum({name}) <> 0" for name in numbers)
+    both = f"SELECT {there} FROM {shape.name} UNION ALL SELECT {less} FROM {right}"
+    return Sql(f"SELECT count(*) FROM (SELECT 1 FROM ({both}) GROUP BY {keys} HAVING {wrong})")
 
 
 # --- tallies and histograms, as SQL over counters
@@ -325,9 +321,9 @@ def _tally(
 def _within(table: CountedTable[Any], shape: Shape, span: Between, known: Sql, by: Sequence[str]) -> Sql:
     """Select the counts within a span: of whole hours, of minutes at its ends, and of records at the ends of these."""
     at, names = quote(span.field), "".join(f"{quote(name)}, " for name in by)
-    least = None if span.at_least is None else milliseconds(span.at_least, up=True)
-    ends = [] if span.below is None else [milliseconds(span.below, up=True)]
-    ends += [] if span.at_most is None else [milliseconds(span.at_most) + 1]
+    least = milliseconds(span.at_least, up=True) if isinstance(span.at_least, datetime) else None
+    ends = [milliseconds(span.below, up=True)] if isinstance(span.below, datetime) else []
+    ends += [milliseconds(span.at_most) + 1] if isinstance(span.at_most, datetime) else []
     parts, values = [], []
     for step, start, end in _divide(least, min(ends, default=None), _STEPS):
         found = (

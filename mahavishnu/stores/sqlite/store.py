@@ -349,9 +349,19 @@ class SQLiteCollection(Generic[T]):
             return
         shape, sql = found
         if rows := await opened.read(self.table, sql, list):
-            call = WriteRequest(self.table, renews=[(shape.renew, counters.renewal(shape, row)) for row in rows])
+            renewed = [counters.renewal(shape, row) for row in rows]
             with suppress(StoreError):  # a read does not fail because the disk is full
-                await opened.submit(call)
+                await opened.submit(WriteRequest(self.table, more=lambda file: file.executemany(shape.renew, renewed)))
+
+    async def repair_counters(self) -> int:
+        """Return how many counters differed from the records, and count these again if any did."""
+        opened, wrong = self._store.open_file(), 0
+        for shape in self.table.shapes:
+            ((found,),) = await opened.read(self.table, counters.wrong_cells(self.table, shape), list)
+            wrong += found
+        if wrong:
+            await opened.submit(WriteRequest(self.table, more=partial(counters.count_again, table=self.table)))
+        return wrong
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))

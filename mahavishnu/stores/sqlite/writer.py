@@ -39,14 +39,14 @@ class WriteRequest:
     """The rows of one call. Each begins with a number by which the answer names it: its new version, or a ticket.
 
     `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
-    the writer's thread, where they are many. `renews` are statements about counters, and what they bind.
+    the writer's thread, where they are many. `more` is done with the counters after all rows.
     """
 
     table: CountedTable[Any]
     creates: list[Row] = field(default_factory=list)
     replaces: list[Row] = field(default_factory=list)
     removes: list[Row] = field(default_factory=list)
-    renews: list[tuple[str, Row]] = field(default_factory=list)
+    more: Callable[[sqlite3.Connection], object] | None = None
     fill: Callable[[], None] | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     answer: asyncio.Future[Missed] = field(init=False)
@@ -183,7 +183,7 @@ class Writer:
     def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
         """Write all in one transaction; calls that come meanwhile are added to `calls`."""
         missed: Missed = {}
-        connection = self._begin()
+        self._begin()
         fresh = calls
         while fresh:
             for table, group in _by_table(fresh):
@@ -192,8 +192,7 @@ class Writer:
                 for ticket, key, version in (row for call in group for row in call.removes):
                     if not self._remove(table, key, version):
                         missed[ticket] = None
-                for statement, row in (renew for call in group for renew in call.renews):
-                    connection.execute(statement, row)
+                self._do_more(group)
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
@@ -212,6 +211,12 @@ class Writer:
             rows, before = [*compress(rows, stored)], before and [*compress(before, stored)]
         self._counters.note(table, rows, before)
 
+    def _do_more(self, calls: Iterable[WriteRequest]) -> None:
+        for call in calls:
+            if call.more is not None:
+                self._counters.store(self._connections.writing)
+                call.more(self._connections.writing)
+
     def _read_before(self, table: CountedTable[Any], statement: str, rows: list[Row]) -> Sequence[Any] | None:
         """Return what is counted of the records that these rows are to replace."""
         if statement is not table.update or not table.shapes:
@@ -229,7 +234,7 @@ class Writer:
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """Write all where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
-        connection = self._begin()
+        self._begin()
         for call in calls:
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
@@ -241,8 +246,7 @@ class Writer:
                     if self._remove(call.table, key, version):
                         continue
                 missed[ticket] = None
-            for statement, renewed in call.renews:
-                connection.execute(statement, renewed)
+        self._do_more(calls)
         self._commit()
         return missed
 
@@ -258,12 +262,11 @@ class Writer:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin(self) -> None:
         connection = self._connections.writing
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
         self._counters.begin()
-        return connection
 
     def _commit(self) -> None:
         self._counters.store(self._connections.writing)
