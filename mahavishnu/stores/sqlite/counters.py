@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
@@ -189,16 +189,16 @@ class Changes:
             self._values.clear()
 
     def before(
-        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[tuple[str, int | None]]
+        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[Row]
     ) -> Sequence[_Counted | None]:
-        """Return what is counted of the records with these keys and versions, before they are changed or removed."""
+        """Return what is counted of records before they change, by rows that end with their keys and versions."""
+        if not table.shapes:
+            return ()
         known = self._known
-        return [known.pop(it or 0, None) or self._read(connection, table, key, it) for key, it in rows]
+        return [known.pop(row[-1] or 0, None) or self._read(connection, table, row[-2:]) for row in rows]
 
-    def _read(
-        self, connection: sqlite3.Connection, table: CountedTable[Any], key: str, version: int | None
-    ) -> _Counted | None:
-        found = connection.execute(table.values_of, (key, version)).fetchone() if table.shapes else None
+    def _read(self, connection: sqlite3.Connection, table: CountedTable[Any], row: Row) -> _Counted | None:
+        found = connection.execute(table.values_of, row).fetchone()
         return None if found is None else self._of(table, found)
 
     def _of(self, table: CountedTable[Any], values: _Values) -> _Counted:
@@ -210,7 +210,11 @@ class Changes:
         return number, values[end:]
 
     def note(
-        self, table: CountedTable[Any], rows: Iterable[Row | None], before: Iterable[_Counted | None] | None = None
+        self,
+        table: CountedTable[Any],
+        rows: Iterable[Row | None],
+        before: Iterable[_Counted | None] | None,
+        missed: Container[int] = (),
     ) -> None:
         """Note that rows were written, or none is there any more (None), in the place of what was there before."""
         if not table.shapes:
@@ -218,6 +222,8 @@ class Changes:
         counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
         for row, old in zip(rows, repeat(None) if before is None else before, strict=False):
             if row is not None:
+                if row[0] in missed:
+                    continue
                 self._known[row[0]] = new = self._of(table, table.pick(row))
                 counted[new[0]] += 1
                 if old is not None and new[1] == old[1]:

@@ -6,11 +6,10 @@ import asyncio
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import compress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
@@ -183,14 +182,19 @@ class Writer:
     def _all_at_once(self, calls: list[WriteRequest]) -> Missed:
         """Write all in one transaction; calls that come meanwhile are added to `calls`."""
         missed: Missed = {}
-        self._begin()
+        connection = self._begin()
         fresh = calls
         while fresh:
             for table, group in _by_table(fresh):
-                self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
-                self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
-                for ticket, key, version in (row for call in group for row in call.removes):
-                    if not self._remove(table, key, version):
+                creates = [row for call in group for row in call.creates]
+                replaces = [row for call in group for row in call.replaces]
+                before = self._counters.before(connection, table, replaces)
+                self._execute(table, table.insert, creates, missed)
+                self._execute(table, table.update, replaces, missed)
+                self._counters.note(table, creates, None, missed)
+                self._counters.note(table, replaces, before, missed)
+                for ticket, *row in (row for call in group for row in call.removes):
+                    if not self._remove(table, row):
                         missed[ticket] = None
                 self._do_more(group)
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
@@ -200,36 +204,25 @@ class Writer:
 
     def _execute(self, table: CountedTable[Any], statement: str, rows: list[Row], missed: Missed) -> None:
         connection = self._connections.writing
-        before = self._read_before(table, statement, rows)
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
             for row in rows:  # versions are unique: the one that is there now tells who was first
                 (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
-        if missed:
-            stored = [row[0] not in missed for row in rows]
-            rows, before = [*compress(rows, stored)], before and [*compress(before, stored)]
-        self._counters.note(table, rows, before)
+
+    def _remove(self, table: CountedTable[Any], row: Row) -> bool:
+        connection = self._connections.writing
+        before = self._counters.before(connection, table, [row])
+        if not connection.execute(table.delete, row).rowcount:
+            return False
+        self._counters.note(table, [None], before)
+        return True
 
     def _do_more(self, calls: Iterable[WriteRequest]) -> None:
         for call in calls:
             if call.more is not None:
                 self._counters.store(self._connections.writing)
                 call.more(self._connections.writing)
-
-    def _read_before(self, table: CountedTable[Any], statement: str, rows: list[Row]) -> Sequence[Any] | None:
-        """Return what is counted of the records that these rows are to replace."""
-        if statement is not table.update or not table.shapes:
-            return None
-        return self._counters.before(self._connections.writing, table, ((table.key(row), row[-1]) for row in rows))
-
-    def _remove(self, table: CountedTable[Any], key: str, version: int | None) -> bool:
-        connection = self._connections.writing
-        before = self._counters.before(connection, table, [(key, version)])
-        if not connection.execute(table.delete, (key, version)).rowcount:
-            return False
-        self._counters.note(table, [None], before)
-        return True
 
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """Write all where some row cannot be bound: its neighbours must not suffer."""
@@ -241,9 +234,9 @@ class Writer:
                     stored = self._single(call.table, statement, row)
                     if stored is not True:
                         missed[row[0]] = stored or None
-            for ticket, key, version in call.removes:
+            for ticket, *row in call.removes:
                 with suppress(*_ITEM_PROBLEMS):  # a key that cannot be bound is the key of nothing
-                    if self._remove(call.table, key, version):
+                    if self._remove(call.table, row):
                         continue
                 missed[ticket] = None
         self._do_more(calls)
@@ -253,8 +246,9 @@ class Writer:
     def _single(self, table: CountedTable[Any], statement: str, row: Row) -> bool | ItemFailed:
         for attempt in (row, table.without_unbindable(row)):
             try:
-                before = self._read_before(table, statement, [attempt])
-                if self._connections.writing.execute(statement, attempt).rowcount != 1:
+                connection = self._connections.writing
+                before = self._counters.before(connection, table, [attempt]) if statement is table.update else None
+                if connection.execute(statement, attempt).rowcount != 1:
                     return False
                 self._counters.note(table, [attempt], before)
                 return True
@@ -262,11 +256,12 @@ class Writer:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
 
-    def _begin(self) -> None:
+    def _begin(self) -> sqlite3.Connection:
         connection = self._connections.writing
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
         self._counters.begin()
+        return connection
 
     def _commit(self) -> None:
         self._counters.store(self._connections.writing)
