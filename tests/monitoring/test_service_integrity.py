@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, PermissionDenied
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Principal, Scope
 from mahavishnu.monitoring.service import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import START, FaultyStore, ManualClock
 from tests.archive.test_archiving import LATER
 from tests.support.queues import House
@@ -109,7 +110,7 @@ async def test_who_sees_a_part_does_not_see_local_stores() -> None:
 
 
 async def test_counters_that_are_wrong_are_named_and_counted_again(tmp_path: Path) -> None:
-    queue = House("sqlite", tmp_path).queue()
+    queue = House("sqlite", tmp_path).queue(store=SQLiteStore(tmp_path / "letters.db", kinds=KINDS))
     await queue.enqueue("wf_0", {}, [], "boom")
     damage(tmp_path / "letters.db", 'UPDATE "letters#0" SET _n = 7')
     assert (await queue.get_statistics())["queue_size"] == 7
