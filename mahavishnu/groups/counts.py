@@ -107,11 +107,11 @@ async def count_groups(
             every[name] = every[name].plus(cell) if name in every else cell
 
     for (name, moved), cell in live.cells.items():
-        add(name, replace(_seen(cell, moved), count=0))
+        add(name, replace(_failures_in_group(cell, moved), count=0))
     for (name, group), cell in counted.cells.items():
         add(name, cell if name != group else Cell())  # else a sum counts them
     for (name, group, moved), cell in former.cells.items():
-        seen = _seen(cell, moved)
+        seen = _failures_in_group(cell, moved)
         add(name, seen if name != group else Cell(latest=seen.latest))
     groups = {
         fingerprint: GroupCount(
@@ -188,7 +188,7 @@ def _cell(counted: GroupSum) -> Cell:
     return Cell(counted.letters, {}, {"seen_at": counted.first}, seen)
 
 
-def _seen(cell: Cell, moved: int | None) -> Cell:
+def _failures_in_group(cell: Cell, moved: int | None) -> Cell:
     """Return the cell with `seen_at` spanning the failures of its letters in their group."""
     first = cell.earliest["grouped_at" if moved else "created_at"]
     latest = {**cell.latest, "seen_at": max(cell.latest.values())}  # an earlier version kept fewer dates

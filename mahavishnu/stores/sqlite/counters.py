@@ -9,34 +9,28 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import sqlite3
 import time
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import repeat
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query
 from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import Counted, FieldType, Kind, T
 from mahavishnu.stores.sqlite.table import KEY, VERSION, Row, Sql, Table, conditions, milliseconds, quote
 
-_NONE = b""  # stands for no value: a primary key takes no NULL
-_HOUR, _MINUTE = 3_600_000, 60_000
-_STEPS = (_HOUR, _MINUTE)  # of time, by which a date is counted
-_MOST_KNOWN = 10_000  # records whose counted values are remembered until they change
-_Values: TypeAlias = "tuple[Any, ...]"
-_Counted: TypeAlias = "tuple[int, _Values]"  # of a record: the number of what is counted, and what has spans
+NONE = b""  # stands for no value: a primary key takes no NULL
+_HOUR, MINUTE = 3_600_000, 60_000
+STEPS = (_HOUR, MINUTE)  # of time, by which a date is counted
 log = logging.getLogger(__name__)
 
 
 class Shape:
     """One table of counters: a cell for each combination of values, with the number of its records and their sums.
 
-    `places` are the names of the values that `cells_of` and `spans_of` get.
+    The writer gets values by the names `places`, and finds those of the cell at `by_places` and so on.
     """
 
     def __init__(self, kind: Kind[Any], counted: Counted, number: int, places: Sequence[str]) -> None:
@@ -69,10 +63,13 @@ class Shape:
             f"(SELECT {', '.join([*known, *(quote(c) for c in columns if c not in self.fields)])} FROM {self.name})"
         )
         where = {name: place for place, name in enumerate(places)}
-        self._by = [where[name] for name in counted.by]
-        self._flags = [(where[name], name in self.dates) for name in counted.flags]
-        self._at = where[self.at] if self.at else None
-        self._sums, self._spans = [where[name] for name in counted.sums], [where[name] for name in counted.spans]
+        self.by_places = [where[name] for name in counted.by]
+        self.flag_places = [(where[name], name in self.dates) for name in counted.flags]
+        self.at_place = where[self.at] if self.at else None
+        self.sum_places, self.span_places = (
+            [where[name] for name in counted.sums],
+            [where[name] for name in counted.spans],
+        )
 
     def value(self, name: str, table: str = "") -> str:
         """Return the value that the cell of a record has for a field, as SQL; NULL for none."""
@@ -108,46 +105,8 @@ class Shape:
         return " UNION ALL ".join(
             f"SELECT {step}, {at} - (({at} % {step}) + {step}) % {step}, {', '.join([*values, *counts])} FROM {table} "
             f"WHERE {at} IS NOT NULL GROUP BY {groups}"
-            for step in _STEPS
+            for step in STEPS
         )
-
-    def cells_of(self, values: _Values) -> list[_Values]:
-        """Return the keys of the cells that count a record with these values."""
-        key = [_NONE if (value := values[place]) is None else value for place in self._by]
-        for place, is_date in self._flags:
-            key.append(_NONE if (value := values[place]) is None else 0 if is_date else int(value >= 1))
-        if self._at is None:
-            return [tuple(key)]
-        if (minute := values[self._at]) is None:
-            return []
-        return [(step, minute * _MINUTE // step * step, *key) for step in _STEPS]
-
-    def store(self, connection: sqlite3.Connection, changes: Mapping[_Values, int], seen: int) -> None:
-        """Add the changes of the number of records, by their values, to the cells."""
-        cells: dict[_Values, list[int]] = {}
-        spans: dict[_Values, tuple[list[_Values], list[_Values]]] = {}  # of a cell: what came, and what left
-        for values, number in changes.items():
-            for key in self.cells_of(values) if number else ():
-                cell = cells.setdefault(key, [0] * (1 + len(self._sums)))
-                cell[0] += number
-                for place, name in enumerate(self._sums, 1):
-                    cell[place] += number * (values[name] or 0)
-                if self.spans:
-                    spans.setdefault(key, ([], []))[number < 0].append(tuple(values[place] for place in self._spans))
-        edges = {}
-        for key, (came, left) in spans.items():
-            edges[key], gone = _edges(came, len(self._spans)), _edges(left, len(self._spans))
-            for place, (old, new) in enumerate(zip(gone, edges[key], strict=True)):
-                if old is not None and new is not None and (new <= old if place % 2 == 0 else new >= old):
-                    gone[place] = None  # the cell has another one as far out
-            connection.execute(self.mark, (*key, *gone))
-        rows = [
-            (*key, *cell, *((0, seen, *edges[key]) if self.spans else ()))
-            for key, cell in cells.items()
-            if any(cell) or self.spans
-        ]
-        connection.executemany(self.add, rows)
-        connection.executemany(self.drop_empty, [key for key, cell in cells.items() if cell[0] < 0])
 
 
 class CountedTable(Table[T]):
@@ -167,81 +126,8 @@ class CountedTable(Table[T]):
         self.counted_format = json.dumps([self.format, repr(kind.counted)]) if self.shapes else None
         if self.shapes:
             places = {each.name: place for place, each in enumerate(self.fields, 1)}
-            self.pick: Callable[[Row], _Values] = itemgetter(*(places[name] for name in columns))
+            self.pick: Callable[[Row], tuple[Any, ...]] = itemgetter(*(places[name] for name in columns))
         self.values_of = f"SELECT {', '.join(map(quote, columns))} FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
-
-
-class Changes:
-    """What the open transaction changes in counters, and what the counters know of records."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, _Counted] = {}  # by version: no two records ever have the same
-        self._numbers: dict[_Values, int] = {}
-        self._values: list[_Values] = []  # by number: few for many records
-        self._changed: dict[CountedTable[Any], tuple[Counter[int], Counter[_Values]]] = {}
-
-    def begin(self) -> None:
-        """Forget what a transaction that failed had changed."""
-        self._changed.clear()
-        if len(self._known) > _MOST_KNOWN or len(self._values) > _MOST_KNOWN:
-            self._known.clear()
-            self._numbers.clear()
-            self._values.clear()
-
-    def before(
-        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[Row]
-    ) -> Sequence[_Counted | None]:
-        """Return what is counted of records before they change, by rows that end with their keys and versions."""
-        if not table.shapes:
-            return ()
-        known = self._known
-        return [known.pop(row[-1] or 0, None) or self._read(connection, table, row[-2:]) for row in rows]
-
-    def _read(self, connection: sqlite3.Connection, table: CountedTable[Any], row: Row) -> _Counted | None:
-        found = connection.execute(table.values_of, row).fetchone()
-        return None if found is None else self._of(table, found)
-
-    def _of(self, table: CountedTable[Any], values: _Values) -> _Counted:
-        start, end = table.minutes
-        counted = (*values[:start], *[None if each is None else each // _MINUTE for each in values[start:end]])
-        if (number := self._numbers.get(counted)) is None:
-            number = self._numbers[counted] = len(self._values)
-            self._values.append(counted)
-        return number, values[end:]
-
-    def note(
-        self,
-        table: CountedTable[Any],
-        rows: Iterable[Row | None],
-        before: Iterable[_Counted | None] | None,
-        missed: Container[int] = (),
-    ) -> None:
-        """Note that rows were written, or none is there any more (None), in the place of what was there before."""
-        if not table.shapes:
-            return
-        counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
-        for row, old in zip(rows, repeat(None) if before is None else before, strict=False):
-            if row is not None:
-                if row[0] in missed:
-                    continue
-                self._known[row[0]] = new = self._of(table, table.pick(row))
-                counted[new[0]] += 1
-                if old is not None and new[1] == old[1]:
-                    counted[old[0]] -= 1
-                    continue
-                exact[new[1]] += 1
-            if old is not None:
-                counted[old[0]] -= 1
-                exact[old[1]] -= 1
-
-    def store(self, connection: sqlite3.Connection) -> None:
-        """Change the counters."""
-        seen = secrets.randbits(62)
-        for table, (counted, exact) in self._changed.items():
-            changes = {self._values[number]: change for number, change in counted.items()}
-            for shape in table.shapes:
-                shape.store(connection, exact if shape.spans else changes, seen)
-        self._changed.clear()
 
 
 # --- counters are made of the records, when a file is opened that has others
@@ -331,7 +217,7 @@ def _within(table: CountedTable[Any], shape: Shape, span: Between, known: Sql, b
     ends = [milliseconds(span.below, up=True)] if isinstance(span.below, datetime) else []
     ends += [milliseconds(span.at_most) + 1] if isinstance(span.at_most, datetime) else []
     parts, values = [], []
-    for step, start, end in _divide(least, min(ends, default=None), _STEPS):
+    for step, start, end in _divide(least, min(ends, default=None), STEPS):
         found = (
             f"SELECT {names}_n FROM {shape.cells} WHERE _step = {step}"
             if step
@@ -391,7 +277,7 @@ def stale_cells(table: CountedTable[Any], spans: Sequence[str]) -> tuple[Shape, 
 
 def renewal(shape: Shape, row: Sequence[Any]) -> Row:
     """Return the values for `renew` of a row that `stale_cells` selects."""
-    keys = [_NONE if each is None else each for each in row[: len(shape.fields)]]
+    keys = [NONE if each is None else each for each in row[: len(shape.fields)]]
     return [*row[len(keys) + 1 : -1], *keys, row[-1]]
 
 
@@ -420,7 +306,7 @@ def _seeks(table: CountedTable[Any], where: Sequence[Condition], by: Sequence[st
 def histogram(table: CountedTable[Any], query: Query, buckets: Buckets) -> Sql | None:
     """Select what `table.histogram` selects, from counters; None if they do not know it."""
     start = milliseconds(buckets.start)
-    step = next((each for each in _STEPS if start % each == 0 and buckets.step % each == 0), None)
+    step = next((each for each in STEPS if start % each == 0 and buckets.step % each == 0), None)
     for shape in table.shapes if step is not None else ():
         if shape.at == buckets.field and all(map(shape.knows, query.where)):
             known, at = conditions(table, query.where), quote(shape.at)
@@ -433,12 +319,3 @@ def histogram(table: CountedTable[Any], query: Query, buckets: Buckets) -> Sql |
 
 def _end(name: str) -> str:
     return "min" if name[0] == "<" else "max"
-
-
-def _edges(values: Sequence[_Values], spans: int) -> list[Any]:
-    """Return the least and the greatest value of each span."""
-    found: list[Any] = []
-    for place in range(spans):
-        there = [each[place] for each in values if each[place] is not None]
-        found += [min(there, default=None), max(there, default=None)]
-    return found

@@ -220,14 +220,15 @@ class OpenFile:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
 
-    async def read(self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+    async def read(self, table: CountedTable[Any], sql: Sql | Callable[[], Sql], make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows found, both done in a reader's thread. Raises ReadTimeout."""
         return await self._in_thread(self._readers, self._select(table, sql, make))
 
     def _select(
-        self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]
+        self, table: CountedTable[Any], given: Sql | Callable[[], Sql], make: Callable[[list[Any]], R]
     ) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
+            sql = given() if callable(given) else given
             self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
             start = time.monotonic()
             connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
@@ -336,11 +337,14 @@ class SQLiteCollection(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        if (sql := counters.tally(self.table, query, by, sums, spans)) is None:
-            sql = sqlite_sql.tally(self.table, query, by, sums, spans)
-        elif spans:
+        if spans:
             await self._renew_spans(spans)
-        return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+        asked = self.table, query, by, sums, spans
+        return await self._store.open_file().read(
+            self.table,
+            lambda: counters.tally(*asked) or sqlite_sql.tally(*asked),
+            lambda rows: self._tally(rows, by, sums, spans),
+        )
 
     async def _renew_spans(self, spans: Sequence[str]) -> None:
         """Store the spans of stale cells, so that they are read from the records once."""
@@ -365,8 +369,10 @@ class SQLiteCollection(Generic[T]):
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        sql = counters.histogram(self.table, query, buckets) or sqlite_sql.histogram(self.table, query, buckets)
-        return await self._store.open_file().read(self.table, sql, buckets.fill)
+        asked = self.table, query, buckets
+        return await self._store.open_file().read(
+            self.table, lambda: counters.histogram(*asked) or sqlite_sql.histogram(*asked), buckets.fill
+        )
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sqlite3
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import repeat
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
-from mahavishnu.stores.sqlite.counters import Changes, CountedTable
+from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape
 from mahavishnu.stores.sqlite.table import Row
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
@@ -31,6 +33,9 @@ _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong wi
 _OF_THE_FILE = (StoreUnavailable, StoreCorrupt, StoreMisconfigured)  # problems of all rows
 
 Missed: TypeAlias = "dict[int, ItemFailed | None]"
+_MOST_KNOWN = 10_000  # records whose counted values are remembered until they change
+_Values: TypeAlias = "tuple[Any, ...]"
+_Counted: TypeAlias = "tuple[int, _Values]"  # of a record: the number of what is counted, and what has spans
 
 
 @dataclass(slots=True)
@@ -312,3 +317,128 @@ def _resolve(answers: list[_Answer]) -> None:
                 work.answer.set_result(result)
             else:
                 work.answer.set_exception(problem)
+
+
+# --- counters
+
+
+class Changes:
+    """The changes of counters by the open transaction, and what they count of records, by version."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Counted] = {}  # by version: no two records ever have the same
+        self._numbers: dict[_Values, int] = {}
+        self._values: list[_Values] = []  # by number: few for many records
+        self._changed: dict[CountedTable[Any], tuple[Counter[int], Counter[_Values]]] = {}
+
+    def begin(self) -> None:
+        """Forget what a transaction that failed had changed."""
+        self._changed.clear()
+        if len(self._known) > _MOST_KNOWN or len(self._values) > _MOST_KNOWN:
+            self._known.clear()
+            self._numbers.clear()
+            self._values.clear()
+
+    def before(
+        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[Row]
+    ) -> Sequence[_Counted | None]:
+        """Return what is counted of records before they change, by rows that end with their keys and versions."""
+        if not table.shapes:
+            return ()
+        known = self._known
+        return [known.pop(row[-1] or 0, None) or self._read(connection, table, row[-2:]) for row in rows]
+
+    def _read(self, connection: sqlite3.Connection, table: CountedTable[Any], row: Row) -> _Counted | None:
+        found = connection.execute(table.values_of, row).fetchone()
+        return None if found is None else self._of(table, found)
+
+    def _of(self, table: CountedTable[Any], values: _Values) -> _Counted:
+        start, end = table.minutes
+        counted = (*values[:start], *[None if each is None else each // MINUTE for each in values[start:end]])
+        if (number := self._numbers.get(counted)) is None:
+            number = self._numbers[counted] = len(self._values)
+            self._values.append(counted)
+        return number, values[end:]
+
+    def note(
+        self,
+        table: CountedTable[Any],
+        rows: Iterable[Row | None],
+        before: Iterable[_Counted | None] | None,
+        missed: Container[int] = (),
+    ) -> None:
+        """Note that rows were written, or none is there any more (None), in the place of what was there before."""
+        if not table.shapes:
+            return
+        counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
+        for row, old in zip(rows, repeat(None) if before is None else before, strict=False):
+            if row is not None:
+                if row[0] in missed:
+                    continue
+                self._known[row[0]] = new = self._of(table, table.pick(row))
+                counted[new[0]] += 1
+                if old is not None and new[1] == old[1]:
+                    counted[old[0]] -= 1
+                    continue
+                exact[new[1]] += 1
+            if old is not None:
+                counted[old[0]] -= 1
+                exact[old[1]] -= 1
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Change the counters."""
+        seen = secrets.randbits(62)
+        for table, (counted, exact) in self._changed.items():
+            changes = {self._values[number]: change for number, change in counted.items()}
+            for shape in table.shapes:
+                _store(connection, shape, exact if shape.spans else changes, seen)
+        self._changed.clear()
+
+
+def _cells_of(shape: Shape, values: _Values) -> list[_Values]:
+    """Return the keys of the cells that count a record with these values."""
+    key = [NONE if (value := values[place]) is None else value for place in shape.by_places]
+    for place, is_date in shape.flag_places:
+        key.append(NONE if (value := values[place]) is None else 0 if is_date else int(value >= 1))
+    if shape.at_place is None:
+        return [tuple(key)]
+    if (minute := values[shape.at_place]) is None:
+        return []
+    return [(step, minute * MINUTE // step * step, *key) for step in STEPS]
+
+
+def _store(connection: sqlite3.Connection, shape: Shape, changes: Mapping[_Values, int], seen: int) -> None:
+    """Add the changes of the number of records, by their values, to the cells."""
+    cells: dict[_Values, list[int]] = {}
+    spans: dict[_Values, tuple[list[_Values], list[_Values]]] = {}  # of a cell: what came, and what left
+    for values, number in changes.items():
+        for key in _cells_of(shape, values) if number else ():
+            cell = cells.setdefault(key, [0] * (1 + len(shape.sum_places)))
+            cell[0] += number
+            for place, name in enumerate(shape.sum_places, 1):
+                cell[place] += number * (values[name] or 0)
+            if shape.spans:
+                spans.setdefault(key, ([], []))[number < 0].append(tuple(values[place] for place in shape.span_places))
+    edges = {}
+    for key, (came, left) in spans.items():
+        edges[key], gone = _edges(came, len(shape.span_places)), _edges(left, len(shape.span_places))
+        for place, (old, new) in enumerate(zip(gone, edges[key], strict=True)):
+            if old is not None and new is not None and (new <= old if place % 2 == 0 else new >= old):
+                gone[place] = None  # the cell has another one as far out
+        connection.execute(shape.mark, (*key, *gone))
+    rows = [
+        (*key, *cell, *((0, seen, *edges[key]) if shape.spans else ()))
+        for key, cell in cells.items()
+        if any(cell) or shape.spans
+    ]
+    connection.executemany(shape.add, rows)
+    connection.executemany(shape.drop_empty, [key for key, cell in cells.items() if cell[0] < 0])
+
+
+def _edges(values: Sequence[_Values], spans: int) -> list[Any]:
+    """Return the least and the greatest value of each span."""
+    found: list[Any] = []
+    for place in range(spans):
+        there = [each[place] for each in values if each[place] is not None]
+        found += [min(there, default=None), max(there, default=None)]
+    return found
