@@ -258,7 +258,8 @@ class Integrity:
     async def find_unreadable(self, limit: int = 1000) -> UnreadableRecords:
         """Return the records that cannot be read, at most `limit`. It reads every record once, page by page.
 
-        In the archive also copies whose checksum differs are found. Raises InvalidInput, and StoreError while the store
+        Counters of a store that differ from its records are counted again, and named, too. In the archive also copies
+        whose checksum differs are found. Raises InvalidInput, and StoreError while the store
         gives no answer.
 
         >>> (await dlq.integrity.find_unreadable())[0].why  # doctest: +SKIP
