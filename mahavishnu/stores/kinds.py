@@ -125,7 +125,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
 _MOMENTS = ("created_at", "grouped_at", "seen_at")
 _BY_TIME = (
     Counted(("namespace", "fingerprint"), at="created_at"),
-    Counted(("namespace", "resolution_status"), at="completed_at"),
+    Counted(("namespace", "resolution_status", "reason"), at="completed_at"),
 )
 _BY_STATE = Counted(
     (
@@ -180,10 +180,7 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("fingerprint", "namespace", "resolution_status", "created_at"),
         ("namespace", "generation", "tally_reopened"),  # what is in no sum: most closed letters are passed over
         ("task_id",),
-        # By hour: few letters are in the latest ones.
-        ("completed_at", "namespace"),
         ("exhausted_at", "namespace"),
-        ("last_retry_at", "namespace"),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
     counted=(
@@ -191,8 +188,8 @@ LETTERS: Kind[DeadLetter] = Kind(
         Counted(("namespace", "fingerprint", "moved"), spans=_MOMENTS),
         *_BY_TIME,
         Counted(("namespace", "adapter"), at="due_at"),
-        Counted(("namespace", "resolution_status"), at="exhausted_at"),
-        Counted(("namespace", "resolution_status", "status", "requeue_outcome"), at="last_retry_at"),
+        Counted(("namespace", "resolution_status", "reason"), at="exhausted_at"),
+        Counted(("namespace", "resolution_status", "reason", "status", "requeue_outcome"), at="last_retry_at"),
     ),
     reconcile=_reconcile_letters,
     visible=visible_letter,

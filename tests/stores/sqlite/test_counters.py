@@ -19,10 +19,23 @@ from mahavishnu.groups.counts import HOUR
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import Tallies
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query
+from mahavishnu.model.query import (
+    ALL_NAMESPACES,
+    AnyOf,
+    Between,
+    Condition,
+    Is,
+    Missing,
+    Not,
+    Query,
+    within_namespace,
+    without_waiting_items,
+)
+from mahavishnu.monitoring.statistics import FAILED_AGAIN
 from mahavishnu.stores.base import Buckets
 from mahavishnu.stores.kind import Kind
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.scoped import without_deleted
 from mahavishnu.stores.sqlite import SQLiteStore, counters
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.store import SQLiteCollection
@@ -239,3 +252,14 @@ async def test_wrong_counters_are_found_and_counted_again(store: SQLiteStore) ->
         assert await letters.repair_counters() > cells
     await require_exact(letters)
     assert await letters.repair_counters() == 0
+
+
+@pytest.mark.parametrize("namespace", ["eu", ALL_NAMESPACES])
+@pytest.mark.parametrize("field", ["created_at", "completed_at", "exhausted_at", "last_retry_at"])
+def test_hours_of_the_trend_are_counted(namespace: str, field: str) -> None:
+    where = FAILED_AGAIN if field == "last_retry_at" else ()
+    query = Query(where)
+    if field != "created_at":  # all that came in: those that were deleted, and items of named queues
+        query = without_waiting_items(without_deleted(query), namespace)
+    query = within_namespace(query, namespace)
+    assert counters.histogram(counters.CountedTable(LETTERS), query, Buckets(field, START, HOUR, 24)) is not None
