@@ -151,11 +151,16 @@ def count_again(connection: sqlite3.Connection, table: CountedTable[Any]) -> Non
     for shape in table.shapes:
         connection.execute(shape.create)
         connection.execute(f"INSERT INTO {shape.name} {shape.recount(table.name)}")
-    connection.execute("DELETE FROM _kinds WHERE kind = ?", (name,))
+    forget_counters(connection, table)
     if table.counted_format is not None:
         connection.execute("INSERT INTO _kinds VALUES (?, ?)", (name, table.counted_format))
     if (seconds := time.monotonic() - began) > 1:
         log.info("the %s were counted in %.1f s", table.kind.name, seconds)
+
+
+def forget_counters(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
+    """Have nobody read the counters any more, until they are made again."""
+    connection.execute("DELETE FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",))
 
 
 def wrong_cells(table: CountedTable[Any], shape: Shape) -> Sql:

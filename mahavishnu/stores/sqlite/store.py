@@ -220,16 +220,18 @@ class OpenFile:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
 
-    async def read(self, table: CountedTable[Any], sql: Sql | Callable[[], Sql], make: Callable[[list[Any]], R]) -> R:
+    async def read(
+        self, table: CountedTable[Any], sql: Sql | Callable[[bool], Sql], make: Callable[[list[Any]], R]
+    ) -> R:
         """Return `make` of the rows found, both done in a reader's thread. Raises ReadTimeout."""
         return await self._in_thread(self._readers, self._select(table, sql, make))
 
     def _select(
-        self, table: CountedTable[Any], given: Sql | Callable[[], Sql], make: Callable[[list[Any]], R]
+        self, table: CountedTable[Any], given: Sql | Callable[[bool], Sql], make: Callable[[list[Any]], R]
     ) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
-            sql = given() if callable(given) else given
             self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
+            sql = given(counters.is_counted(connection, table)) if callable(given) else given
             start = time.monotonic()
             connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
             try:
@@ -342,7 +344,7 @@ class SQLiteCollection(Generic[T]):
         asked = self.table, query, by, sums, spans
         return await self._store.open_file().read(
             self.table,
-            lambda: counters.tally(*asked) or sqlite_sql.tally(*asked),
+            lambda counted: (counters.tally(*asked) if counted else None) or sqlite_sql.tally(*asked),
             lambda rows: self._tally(rows, by, sums, spans),
         )
 
@@ -352,7 +354,7 @@ class SQLiteCollection(Generic[T]):
         if (found := counters.stale_cells(self.table, spans)) is None:
             return
         shape, sql = found
-        if rows := await opened.read(self.table, sql, list):
+        if rows := await opened.read(self.table, partial(_if_counted, sql, Sql("SELECT 1 WHERE 0")), list):
             renewed = [counters.renewal(shape, row) for row in rows]
             with suppress(StoreError):  # a read does not fail because the disk is full
                 await opened.submit(WriteRequest(self.table, more=lambda file: file.executemany(shape.renew, renewed)))
@@ -361,7 +363,8 @@ class SQLiteCollection(Generic[T]):
         """Return how many counters differed from the records, and count these again if any did."""
         opened, wrong = self._store.open_file(), 0
         for shape in self.table.shapes:
-            ((found,),) = await opened.read(self.table, counters.wrong_cells(self.table, shape), list)
+            sql = partial(_if_counted, counters.wrong_cells(self.table, shape), Sql("SELECT 1"))
+            ((found,),) = await opened.read(self.table, sql, list)
             wrong += found
         if wrong:
             await opened.submit(WriteRequest(self.table, more=partial(counters.count_again, table=self.table)))
@@ -371,7 +374,9 @@ class SQLiteCollection(Generic[T]):
         self.kind.check_tally(query, (), (), (buckets.field,))
         asked = self.table, query, buckets
         return await self._store.open_file().read(
-            self.table, lambda: counters.histogram(*asked) or sqlite_sql.histogram(*asked), buckets.fill
+            self.table,
+            lambda counted: (counters.histogram(*asked) if counted else None) or sqlite_sql.histogram(*asked),
+            buckets.fill,
         )
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
@@ -430,6 +435,10 @@ class SQLiteCollection(Generic[T]):
                 if row[place]
             }
         )
+
+
+def _if_counted(sql: Sql, otherwise: Sql, counted: bool) -> Sql:
+    return sql if counted else otherwise
 
 
 def _name(record: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
-from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape
+from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape, forget_counters, is_counted
 from mahavishnu.stores.sqlite.table import Row
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
@@ -196,7 +196,7 @@ class Writer:
                 before = self._counters.before(connection, table, replaces)
                 self._execute(table, table.insert, creates, missed)
                 self._execute(table, table.update, replaces, missed)
-                self._counters.note(table, creates, None, missed)
+                self._counters.note(table, creates, (), missed)
                 self._counters.note(table, replaces, before, missed)
                 for ticket, *row in (row for call in group for row in call.removes):
                     if not self._remove(table, row):
@@ -252,7 +252,7 @@ class Writer:
         for attempt in (row, table.without_unbindable(row)):
             try:
                 connection = self._connections.writing
-                before = self._counters.before(connection, table, [attempt]) if statement is table.update else None
+                before = self._counters.before(connection, table, [attempt] if statement is table.update else [])
                 if connection.execute(statement, attempt).rowcount != 1:
                     return False
                 self._counters.note(table, [attempt], before)
@@ -330,23 +330,33 @@ class Changes:
         self._numbers: dict[_Values, int] = {}
         self._values: list[_Values] = []  # by number: few for many records
         self._changed: dict[CountedTable[Any], tuple[Counter[int], Counter[_Values]]] = {}
+        self._counting: dict[CountedTable[Any], bool] = {}
 
     def begin(self) -> None:
         """Forget what a transaction that failed had changed."""
         self._changed.clear()
+        self._counting.clear()
         if len(self._known) > _MOST_KNOWN or len(self._values) > _MOST_KNOWN:
             self._known.clear()
             self._numbers.clear()
             self._values.clear()
 
     def before(
-        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Iterable[Row]
+        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Sequence[Row]
     ) -> Sequence[_Counted | None]:
         """Return what is counted of records before they change, by rows that end with their keys and versions."""
-        if not table.shapes:
-            return ()
+        if not self._is_counting(connection, table):
+            return [None] * len(rows)
         known = self._known
         return [known.pop(row[-1] or 0, None) or self._read(connection, table, row[-2:]) for row in rows]
+
+    def _is_counting(self, connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
+        """Return whether the file has these counters; those of another version are given up: nobody changes them."""
+        if table not in self._counting:
+            self._counting[table] = bool(table.shapes) and is_counted(connection, table)
+            if table.shapes and not self._counting[table]:
+                forget_counters(connection, table)
+        return self._counting[table]
 
     def _read(self, connection: sqlite3.Connection, table: CountedTable[Any], row: Row) -> _Counted | None:
         found = connection.execute(table.values_of, row).fetchone()
@@ -364,14 +374,14 @@ class Changes:
         self,
         table: CountedTable[Any],
         rows: Iterable[Row | None],
-        before: Iterable[_Counted | None] | None,
+        before: Sequence[_Counted | None],
         missed: Container[int] = (),
     ) -> None:
         """Note that rows were written, or none is there any more (None), in the place of what was there before."""
-        if not table.shapes:
+        if not self._counting[table]:
             return
         counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
-        for row, old in zip(rows, repeat(None) if before is None else before, strict=False):
+        for row, old in zip(rows, before or repeat(None), strict=False):
             if row is not None:
                 if row[0] in missed:
                     continue

@@ -263,3 +263,21 @@ def test_hours_of_the_trend_are_counted(namespace: str, field: str) -> None:
         query = without_waiting_items(without_deleted(query), namespace)
     query = within_namespace(query, namespace)
     assert counters.histogram(counters.CountedTable(LETTERS), query, Buckets(field, START, HOUR, 24)) is not None
+
+
+async def test_a_process_of_another_version_that_goes_on_writing(tmp_path: Path) -> None:
+    """It has other counters, or none: those of this version are not read any more, and wrong ones never."""
+    path, chance = tmp_path / "letters.db", random.Random(9)
+    theirs: Kind[Any] = replace(LETTERS, counted=LETTERS.counted[:1])
+    async with SQLiteStore(path, kinds=(theirs,)) as other:
+        await other.main_collection(theirs).write([some_letter(chance, "t1")])
+        async with SQLiteStore(path, kinds=(LETTERS,)) as store:
+            letters = store.main_collection(LETTERS)
+            for number in (2, 3):
+                await letters.write([some_letter(chance, f"{number}")])
+                await other.main_collection(theirs).write([some_letter(chance, f"{number}0")])
+                for each in (letters, other.main_collection(theirs)):
+                    assert (await each.tally(Query())).total.count == 2 * number - 1
+                assert len((await letters.tally(Query(), ["namespace"], spans=MOMENTS)).total.latest) > 1
+            await letters.repair_counters()
+            await require_exact(letters)
