@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores import base as schema
-from mahavishnu.stores.sqlite.counters import CountedTable, count_again, is_counted
+from mahavishnu.stores.sqlite.counters import CountedTable, count_again
 from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
@@ -241,6 +241,17 @@ def prepare(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
         with transaction(connection):
             if not is_counted(connection, table):  # perhaps another process has just done it
                 count_again(connection, table)
+
+
+def is_counted(connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
+    """Return whether the file has the counters that the table declares, and no others."""
+    found = connection.execute("SELECT format FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",)).fetchone()
+    return bool(found == (None if table.counted_format is None else (table.counted_format,)))
+
+
+def forget_counters(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
+    """Have nobody read the counters any more, until they are made again."""
+    connection.execute("DELETE FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",))
 
 
 def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:

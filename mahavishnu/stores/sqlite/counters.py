@@ -133,12 +133,6 @@ class CountedTable(Table[T]):
 # --- counters are made of the records, when a file is opened that has others
 
 
-def is_counted(connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
-    """Return whether the file has the counters that the table declares, and no others."""
-    found = connection.execute("SELECT format FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",)).fetchone()
-    return bool(found == (None if table.counted_format is None else (table.counted_format,)))
-
-
 def count_again(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
     """Make the counters of the records, in the transaction that is open."""
     began = time.monotonic()
@@ -151,16 +145,11 @@ def count_again(connection: sqlite3.Connection, table: CountedTable[Any]) -> Non
     for shape in table.shapes:
         connection.execute(shape.create)
         connection.execute(f"INSERT INTO {shape.name} {shape.recount(table.name)}")
-    forget_counters(connection, table)
+    connection.execute("DELETE FROM _kinds WHERE kind = ?", (name,))
     if table.counted_format is not None:
         connection.execute("INSERT INTO _kinds VALUES (?, ?)", (name, table.counted_format))
     if (seconds := time.monotonic() - began) > 1:
         log.info("the %s were counted in %.1f s", table.kind.name, seconds)
-
-
-def forget_counters(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
-    """Have nobody read the counters any more, until they are made again."""
-    connection.execute("DELETE FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",))
 
 
 def wrong_cells(table: CountedTable[Any], shape: Shape) -> Sql:

@@ -31,7 +31,7 @@ from mahavishnu.stores.kind import Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import counters
 from mahavishnu.stores.sqlite import table as sqlite_sql
-from mahavishnu.stores.sqlite.connections import Connections, Connector
+from mahavishnu.stores.sqlite.connections import Connections, Connector, is_counted
 from mahavishnu.stores.sqlite.counters import CountedTable
 from mahavishnu.stores.sqlite.table import Sql, expected_version, term
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
@@ -231,7 +231,7 @@ class OpenFile:
     ) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
             self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
-            sql = given(counters.is_counted(connection, table)) if callable(given) else given
+            sql = given(is_counted(connection, table)) if callable(given) else given
             start = time.monotonic()
             connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
             try:

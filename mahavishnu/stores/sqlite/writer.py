@@ -16,8 +16,15 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
-from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape, forget_counters, is_counted
+from mahavishnu.stores.sqlite.connections import (
+    Connections,
+    FileReplaced,
+    forget_counters,
+    is_counted,
+    roll_back,
+    translate_error,
+)
+from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape
 from mahavishnu.stores.sqlite.table import Row
 
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
