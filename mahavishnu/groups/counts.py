@@ -6,31 +6,28 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import field
+from msgspec.structs import replace
 
 from mahavishnu.classify.fingerprint import title
 from mahavishnu.engine.context import QueueContext
 from mahavishnu.groups.rules import Group, GroupView, Sample, is_growing, is_on_hold
-from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
+from mahavishnu.letters.ledger import HAS_NUMBERS, Ledger
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import AnyOf, Between, Condition, Is, Missing, Not, Query, Sort
+from mahavishnu.model.query import Between, Condition, Is, Missing, Query, Sort
 from mahavishnu.model.record import Value
 from mahavishnu.model.tombstones import GroupSum
-from mahavishnu.stores.base import Buckets, Cell, Collection, Tally
+from mahavishnu.stores.base import Buckets, Cell, Collection, Tally, keeps_counters
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
-_BY_GROUP = ("fingerprint",)
-_BY_COUNTED = ("fingerprint", "counted_group", "moved")
+_BY_GROUP, _BY_MOVED = ("fingerprint",), ("fingerprint", "moved")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
-_ENDED = Not(_OPEN)
-_NUMBERED = (Between("generation", at_least=1), Between("tally_reopened", at_least=1))  # one holds: see WITH_NUMBERS
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
-_MOMENTS = ("created_at", "captured_at", "grouped_at", "seen_at")
+_MOMENTS = ("created_at", "grouped_at", "seen_at")
 _SAMPLE_CHARACTERS = 1000  # of the error that a sample shows
 _AT_ONCE = 1000  # samples that one search may bring
 _SAME_NUMBERS = ("for_people", "total", "occurrences", "last_hour", "last_day", "day_before")  # in count and view
@@ -46,8 +43,7 @@ class GroupCount(Value, frozen=True):
     open: int = 0
     for_people: int = 0
     occurrences: int = 0
-    newest_open: datetime | None = None  # when the newest of the open ones was created
-    captured: datetime | None = None  # when the task of one of the open ones was captured last, as that or merged
+    captured: datetime | None = None  # of open ones, see `with_captured`
     total: int = 0
     first: datetime | None = None
     last: datetime | None = None
@@ -88,65 +84,66 @@ class GroupSamples(Value, frozen=True):
 async def count_groups(
     context: QueueContext, now: datetime, only: str | None = None, *, recent: bool = True
 ) -> GroupCounts:
-    """Return the counts of all groups, or of one. Closed letters in the sums of the ledger are not read."""
+    """Return the counts of all groups, or of one, without `captured`. Letters in sums of the ledger are not read."""
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     records, history = context.letters.counted, context.history  # tombstones too: they are in no group
-    summed, waiting, (still_open, *ended), former, lately = await asyncio.gather(
+    unsummed = (*here, HAS_NUMBERS)  # a store that counts need not tell them apart: moments of others are in sums, too
+    summed, lately, (waiting, still_open, counted, live, former) = await asyncio.gather(
         Ledger(context).groups(),
-        records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
-        _tally_letters(records, only),
-        history.tally(Query(here), _BY_COUNTED, spans=_MOMENTS),
         _count_lately(records, history, now, only, recent=recent),
+        asyncio.gather(
+            records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
+            records.tally(Query((*here, _OPEN)), _BY_GROUP, sums=["occurrences"]),
+            records.tally(Query(unsummed), ("fingerprint", "counted_group")),
+            records.tally(Query(here if keeps_counters(context.store) else unsummed), _BY_MOVED, spans=_MOMENTS),
+            history.tally(Query(here), ("fingerprint", "counted_group", "moved"), spans=_MOMENTS),
+        ),
     )
-    for_people = waiting.by(0)
-    open_ones = still_open.by(0)
-    live = open_ones
-    for tally in ended:
-        live = _join_cells(live, tally.by(0))
+    for_people, open_ones, newest = waiting.by(0), still_open.by(0), live.by(0)
     every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
-    for tally in (still_open, *ended, former):
-        every = _join_cells(every, _cells_without_sum(tally))
+
+    def add(name: str | None, cell: Cell) -> None:
+        if name is not None:
+            every[name] = every[name].plus(cell) if name in every else cell
+
+    for (name, moved), cell in live.cells.items():
+        add(name, replace(_failures_in_group(cell, moved), count=0))
+    for (name, group), cell in counted.cells.items():
+        add(name, cell if name != group else Cell())  # else a sum counts them
+    for (name, group, moved), cell in former.cells.items():
+        seen = _failures_in_group(cell, moved)
+        add(name, seen if name != group else Cell(latest=seen.latest))
     groups = {
         fingerprint: GroupCount(
             open=(here_now := open_ones.get(fingerprint, Cell())).count,
             for_people=for_people[fingerprint].count if fingerprint in for_people else 0,
             occurrences=here_now.sums.get("occurrences", 0),
-            newest_open=here_now.latest.get("created_at"),
-            captured=here_now.latest.get("captured_at"),
+            captured=None,
             total=cell.count,
             first=cell.earliest.get("seen_at"),
             last=cell.latest.get("seen_at"),
-            newest_live=live.get(fingerprint, cell).latest.get("created_at"),
+            newest_live=newest.get(fingerprint, cell).latest.get("created_at"),
             **{name: counts[fingerprint] for name, counts in lately.counts.items() if fingerprint in counts},
         )
         for fingerprint, cell in every.items()
-        if fingerprint is not None
+        if cell.count or fingerprint in open_ones
     }
     ungrouped = open_ones.get(None, Cell()).count
     waits = sum(cell.count for cell in for_people.values())
-    degraded = _first_degraded([still_open, *ended, former, waiting]) or lately.degraded
+    degraded = _first_degraded([still_open, counted, live, former, waiting]) or lately.degraded
     return GroupCounts(groups, ungrouped, waits, degraded, lately.hours)
 
 
-async def _tally_letters(records: Collection[DeadLetter], only: str | None) -> Sequence[Tally]:
-    """Count the open letters, then the closed ones that have numbers, which no sum of the ledger counts."""
-    if only is None:
-        return await asyncio.gather(
-            records.tally(Query((_OPEN,)), _BY_COUNTED, sums=["occurrences"], spans=_MOMENTS),
-            *(records.tally(Query((_ENDED, *some)), _BY_COUNTED, spans=_MOMENTS) for some in WITH_NUMBERS),
-        )
-    # The group leads to its letters, so that they need no index each.
-    tally = await records.tally(
-        Query((Is("fingerprint", (only,)), AnyOf((_OPEN, *_NUMBERED)))),
-        (*_BY_COUNTED, "resolution_status"),
-        sums=["occurrences"],
-        spans=_MOMENTS,
-    )
-    parts: tuple[dict[tuple[Any, ...], Cell], ...] = ({}, {})
-    for (*values, resolution), cell in tally.cells.items():
-        part, key = parts[resolution != ResolutionStatus.PENDING], tuple(values)
-        part[key] = part[key].plus(cell) if key in part else cell
-    return [Tally(part, tally.degraded) for part in parts]
+async def with_captured(counts: GroupCounts, letters: Collection[DeadLetter], names: Iterable[str]) -> GroupCounts:
+    """Return the counts with the last capture of any open letter, as that or merged, of each of these groups."""
+    some = tuple(name for name in names if counts.of(name).open)
+    if not some:
+        return counts
+    tally = await letters.tally(Query((Is("fingerprint", some), _OPEN)), _BY_GROUP, spans=["captured_at"])
+    captured = {
+        name: replace(counts.of(name), captured=cell.latest.get("captured_at")) for name, cell in tally.by(0).items()
+    }
+    return replace(counts, groups={**counts.groups, **captured}, degraded=counts.degraded or tally.degraded)
 
 
 class _Lately(Value, frozen=True):
@@ -190,20 +187,11 @@ def _cell(counted: GroupSum) -> Cell:
     return Cell(counted.letters, {}, {"seen_at": counted.first}, seen)
 
 
-def _cells_without_sum(tally: Tally) -> dict[str, Cell]:
-    """Return the letters by group; `seen_at` spans their failures in it. What a sum counts in it, is not counted."""
-    cells: dict[str, Cell] = {}
-    for (fingerprint, counted, moved), cell in tally.cells.items():
-        if fingerprint is None:
-            continue
-        latest = {**cell.latest, "seen_at": max(cell.latest.values())}  # an earlier version kept fewer dates
-        if fingerprint == counted:
-            cell = Cell(latest=latest)
-        else:
-            first = cell.earliest["grouped_at" if moved else "created_at"]
-            cell = Cell(cell.count, cell.sums, {"seen_at": first}, latest)
-        cells[fingerprint] = cells[fingerprint].plus(cell) if fingerprint in cells else cell
-    return cells
+def _failures_in_group(cell: Cell, moved: int | None) -> Cell:
+    """Return the cell with `seen_at` spanning the failures of its letters in their group."""
+    first = cell.earliest["grouped_at" if moved else "created_at"]
+    latest = {**cell.latest, "seen_at": max(cell.latest.values())}  # an earlier version kept fewer dates
+    return Cell(cell.count, cell.sums, {"seen_at": first}, latest)
 
 
 async def last_closed_at(
@@ -244,32 +232,41 @@ async def _samples(
     letters: Collection[DeadLetter], counts: Mapping[str, GroupCount]
 ) -> tuple[dict[str, DeadLetter], str | None]:
     """Return the newest letter of each group, found by their known dates, and why some are missing."""
-    newest = {name: moment for name, count in counts.items() if (moment := count.newest_open or count.newest_live)}
+    open_ones = tuple(name for name, count in counts.items() if count.open)
+    tally = Tally({})
+    if open_ones:
+        tally = await letters.tally(Query((Is("fingerprint", open_ones), _OPEN)), _BY_GROUP, spans=["created_at"])
+    still_open = {name: cell.latest["created_at"] for name, cell in tally.by(0).items()}
+    quiet = {name: count.newest_live for name, count in counts.items() if count.newest_live and not count.open}
+    (found, degraded), (others, also_degraded) = await asyncio.gather(
+        _find_samples(letters, still_open, _OPEN), _find_samples(letters, quiet)
+    )
+    return {**found, **others}, tally.degraded or degraded or also_degraded
+
+
+async def _find_samples(
+    letters: Collection[DeadLetter], newest: Mapping[str, datetime], *where: Condition
+) -> tuple[dict[str, DeadLetter], str | None]:
     if not newest:
         return {}, None
     moments = Is("created_at", tuple(set(newest.values())))
-    page = await letters.find(Query((Is("fingerprint", tuple(newest)), moments), limit=_AT_ONCE))
-    found = _newest(page.items, newest)
+    pages = [await letters.find(Query((Is("fingerprint", tuple(newest)), *where, moments), limit=_AT_ONCE))]
+    found = _newest(pages[0].items, newest)
     missing = [name for name in newest if name not in found]  # letters that came in the same instant pushed it out
-    pages = await asyncio.gather(
-        *(
-            letters.find(Query((Is("fingerprint", (name,)), Is("created_at", (newest[name],))), _NEWEST_FIRST, limit=1))
-            for name in missing
-        )
-    )
-    for each in pages:
-        found |= _newest(each.items, newest)
-    degraded = next((each.degraded for each in (page, *pages) if each.degraded), None)
-    return found, degraded
+    alone = ((Is("fingerprint", (name,)), *where, Is("created_at", (newest[name],))) for name in missing)
+    pages += await asyncio.gather(*(letters.find(Query(each, _NEWEST_FIRST, limit=1)) for each in alone))
+    for page in pages[1:]:
+        found |= _newest(page.items, newest)
+    return found, next((page.degraded for page in pages if page.degraded), None)
 
 
 def _newest(found: Iterable[DeadLetter], newest: Mapping[str, datetime]) -> dict[str, DeadLetter]:
-    """Return one letter for each group, an open one if there is one."""
-    chosen: dict[str, DeadLetter] = {}
-    for letter in sorted(found, key=lambda letter: letter.is_open):
-        if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at:
-            chosen[letter.fingerprint] = letter
-    return chosen
+    """Return one letter for each group."""
+    return {
+        letter.fingerprint: letter
+        for letter in found
+        if letter.fingerprint is not None and newest.get(letter.fingerprint) == letter.created_at
+    }
 
 
 def _join_cells(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> dict[str, Cell]:

@@ -24,6 +24,7 @@ from mahavishnu.groups.counts import (
     last_closed_at,
     letter_title,
     sample_groups,
+    with_captured,
 )
 from mahavishnu.groups.notes import GroupRecords, derive_state
 from mahavishnu.groups.rules import (
@@ -141,6 +142,8 @@ class Groups:
 
     async def _count_all(self, now: datetime) -> tuple[GroupCounts, dict[str, Group]]:
         counts, (records, missing) = await asyncio.gather(count_groups(self._context, now), self._records.find_all())
+        resolved = [name for name, record in records.items() if record.state is GroupState.RESOLVED]
+        counts = await with_captured(counts, self._letters, resolved)
         return replace(counts, degraded=counts.degraded or missing), records
 
     async def _views(self, groups: Sequence[Group], counts: GroupCounts, now: datetime) -> Sequence[GroupView]:
@@ -264,7 +267,7 @@ class Groups:
         if not records or missing:
             return 0
         now = self._clock.now()
-        counts = await count_groups(self._context, now, recent=False)
+        counts, records = await self._count_all(now)
         before = dict(records)
         after = await self._records.update_derived(records, counts, now)
         return sum(after[name].version != before[name].version for name in before)
@@ -342,6 +345,7 @@ class Groups:
         counts, (record, missing) = await asyncio.gather(
             count_groups(self._context, now, fingerprint, recent=recent), self._records.find(fingerprint)
         )
+        counts = await with_captured(counts, self._letters, [fingerprint])
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
             shown = await self._records.update_derived({fingerprint: record}, counts, now)

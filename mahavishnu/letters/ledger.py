@@ -57,7 +57,9 @@ _TALLIES = Tallies.__struct_fields__
 _SUMS = (*(f"tally_{name}" for name in _TALLIES), "letters")
 _DELETED = Is("resolution_status", (ResolutionStatus.DELETED,))
 _ENDED = Not(Is("resolution_status", (ResolutionStatus.PENDING, ResolutionStatus.DELETED)))
-# Letters that have numbers: two queries, because each of them finds its letters with an index.
+# Letters that have numbers in no sum; those that are open, or were opened again, have some.
+HAS_NUMBERS = AnyOf((Between("generation", at_least=1), Between("tally_reopened", at_least=1)))
+# The same as two queries, because each of them finds its letters with an index.
 WITH_NUMBERS: tuple[tuple[Is | Between, ...], ...] = (
     (Between("generation", at_least=1),),
     (Is("generation", (0,)), Between("tally_reopened", at_least=1)),

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.letters.ledger import WITH_NUMBERS, Ledger
+from mahavishnu.letters.ledger import HAS_NUMBERS, Ledger
 from mahavishnu.model.errors import InvalidInput, NoSuchLetter, StoreError
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
@@ -200,16 +200,15 @@ async def count_letters(letters: NamespaceRecords[DeadLetter], ledger: Ledger) -
     """Return open letters by `GROUPS` and all `SUMS`, read again if numbers moved to the ledger meanwhile."""
     summed = await ledger.sums()
     for _ in range(_TRIES):
-        still_open, *counted = await asyncio.gather(
-            letters.tally(_OPEN, GROUPS), *(letters.tally(Query(numbers), sums=SUMS) for numbers in WITH_NUMBERS)
+        still_open, counted = await asyncio.gather(
+            letters.tally(_OPEN, GROUPS), letters.tally(Query((HAS_NUMBERS,)), sums=SUMS)
         )
         before, summed = summed, await ledger.sums()
         if before == summed:
             break
-    sums = {name: sum(tally.total.sums.get(name, 0) for tally in counted) for name in SUMS}
-    degraded = next((tally.degraded for tally in (still_open, *counted) if tally.degraded), None)
     nothing_else = (None,) * len(GROUPS)
-    return Tally({**still_open.cells, nothing_else: Cell(0, sums)}, degraded), summed
+    cells = {**still_open.cells, nothing_else: Cell(0, counted.total.sums)}
+    return Tally(cells, still_open.degraded or counted.degraded), summed
 
 
 def statistics(

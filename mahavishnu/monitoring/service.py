@@ -257,7 +257,8 @@ class Integrity:
     async def find_unreadable(self, limit: int = 1000) -> UnreadableRecords:
         """Return the records that cannot be read, at most `limit`. It reads every record once, page by page.
 
-        In the archive also copies whose checksum differs are found. Raises InvalidInput, and StoreError while the store
+        Counters of a store that differ from its records are counted again, and named, too. In the archive also copies
+        whose checksum differs are found. Raises InvalidInput, and StoreError while the store
         gives no answer.
 
         >>> (await dlq.integrity.find_unreadable())[0].why  # doctest: +SKIP
@@ -269,6 +270,11 @@ class Integrity:
         await self._context.open()
         found = UnreadableRecords()
         async for name, collection in self._collections(found):
+            repair = getattr(collection, "repair_counters", None)
+            if repair is not None and (wrong := await repair()):
+                found.append(
+                    UnreadableRecord(name, "", f"{wrong} counters were not what its records are; they are now")
+                )
             async for page in find_pages(collection, Query()):
                 found.degraded = found.degraded or page.degraded
                 found += [

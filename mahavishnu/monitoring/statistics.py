@@ -232,7 +232,7 @@ def _letters(count: int) -> str:
 HOURS, MOST_HOURS = 24, 72
 _HOUR = timedelta(hours=1)
 _KEPT = timedelta(seconds=30)  # so long the same numbers are shown again
-_FAILED_AGAIN: tuple[Condition, ...] = (
+FAILED_AGAIN: tuple[Condition, ...] = (
     Not(Is("status", (DeadLetterStatus.COMPLETED.value, DeadLetterStatus.RETRYING.value))),
     Not(Is("requeue_outcome", (RequeueOutcome.IN_FLIGHT.value,))),  # sent back: no run has ended since
 )
@@ -300,7 +300,7 @@ class Trends:
             count(history, "created_at"),
             count(letters, "completed_at"),
             count(history, "completed_at"),
-            count(letters, "last_retry_at", _FAILED_AGAIN),
+            count(letters, "last_retry_at", FAILED_AGAIN),
             count(letters, "exhausted_at"),
         )
         columns = (arrived.plus(former), completed.plus(former_completed), failed_again, exhausted)

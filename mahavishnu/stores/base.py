@@ -346,6 +346,11 @@ def finds_are_current(store: Store) -> bool:
     return getattr(store, "finds_are_current", False) is True
 
 
+def keeps_counters(store: Store) -> bool:
+    """Return whether tallies that a kind declares as `counted` cost the same however many records there are."""
+    return getattr(store, "keeps_counters", False) is True
+
+
 async def scan(collection: Collection[T], query: Query) -> AsyncIterator[T]:
     """Yield every record of the query. Raises StoreError for an incomplete page, or after one with a corrupt record."""
     async for page in find_pages(collection, query):

@@ -92,6 +92,21 @@ class Field(Value, Generic[T], frozen=True):
         return value if is_findable(value) else None
 
 
+class Counted(Value, frozen=True):
+    """Numbers of records that a store may keep, so that a tally of them costs the same however many there are.
+
+    They are counted `by` the values of fields, and by `flags`: of a DATE field whether there is a value, and of an
+    INTEGER field also whether that is at least 1. A tally may ask for these `sums` or `spans`. With `at` they are
+    counted by the time in this DATE field, too.
+    """
+
+    by: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    spans: tuple[str, ...] = ()
+    at: str | None = None
+
+
 class ReconcileResult(Value, Generic[T], frozen=True):
     """Outcome for two records that two stores wrote under one key, see `mahavishnu.model.reconcile`.
 
@@ -112,13 +127,13 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `decode_text` may read a document's text quicker; it gives None where `decode` has
     to look. `versioned` puts a version on a record. `indexes` are the field lists worth an index where indexes cost
-    something; one that begins with a `sparse` field, which most records lack, may leave those out. `reconcile` settles
-    what two stores wrote under one key, at an instant (without it the primary store's record stays), and `visible` says
-    which of the two is shown meanwhile. `due` names the field that says when anyone may pick a record up, if there is
-    one. `lazy` kinds get their place when they are first used: an app is up sooner.
-    `key` names the attribute that is a record's key, if that is a field of it. A kind with a `partition` is kept in a
-    place that can be taken away as a whole: of its name, beside the others. `encode_derived` may give the derived
-    fields as members of a JSON object quicker than one by one.
+    something; one that begins with a `sparse` field, which most records lack, may leave those out. `counted` are the
+    numbers worth counters. `reconcile` settles what two stores wrote under one key, at an instant (without it the
+    primary store's record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that
+    says when anyone may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an
+    app is up sooner. `key` names the attribute that is a record's key, if that is a field of it. A kind with a
+    `partition` is kept in a place that can be taken away as a whole: of its name, beside the others. `encode_derived`
+    may give the derived fields as members of a JSON object quicker than one by one.
     """
 
     name: str
@@ -128,6 +143,7 @@ class Kind(Generic[T]):
     versioned: Callable[[T, Version | None], T]
     fields: tuple[Field[T], ...]
     indexes: tuple[tuple[str, ...], ...] = ()
+    counted: tuple[Counted, ...] = ()
     reconcile: Callable[[T, T, datetime], ReconcileResult[T]] | None = field(default=None)
     visible: Callable[[T, T, bool], T] | None = field(default=None)
     due: str | None = None

@@ -16,7 +16,7 @@ from mahavishnu.model.letter_parts import Tallies
 from mahavishnu.model.reconcile import reconcile_letters, visible_letter
 from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.tombstones import GroupSum, ListedTombstone
-from mahavishnu.stores.kind import BLOB, TEXT, Field, FieldType, Kind, ReconcileResult, instant_text
+from mahavishnu.stores.kind import BLOB, TEXT, Counted, Field, FieldType, Kind, ReconcileResult, instant_text
 from mahavishnu.stores.letter_codec import (
     PATHS,
     SCHEMA,
@@ -123,6 +123,20 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
 )
 
 
+_MOMENTS = ("created_at", "grouped_at", "seen_at")
+_BY_TIME = (
+    Counted(("namespace", "fingerprint"), at="created_at"),
+    Counted(("namespace", "resolution_status", "reason"), at="completed_at"),
+)
+_BY_STATE = Counted(
+    (
+        *("namespace", "fingerprint", "resolution_status", "status", "error_category", "retry_policy", "reason"),
+        *("unfit", "queue", "source_queue", "counted_group"),
+    ),
+    ("due_at", "generation", "tally_reopened"),
+    ("occurrences", "generation", *(name for _, name in TALLIES)),
+)
+
 HISTORY: Kind[FormerLetter] = Kind(
     name="history",
     index="dlq_history",
@@ -138,6 +152,7 @@ HISTORY: Kind[FormerLetter] = Kind(
         ("fingerprint", "namespace", "created_at"),
         ("run_outcomes", "namespace"),
     ),
+    counted=(Counted(("namespace", "fingerprint", "counted_group", "moved"), spans=_MOMENTS), *_BY_TIME),
 )
 
 
@@ -166,13 +181,18 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("fingerprint", "namespace", "resolution_status", "created_at"),
         ("namespace", "generation", "tally_reopened"),  # what is in no sum: most closed letters are passed over
         ("task_id",),
-        # By hour: few letters are in the latest ones.
-        ("completed_at", "namespace"),
         ("exhausted_at", "namespace"),
-        ("last_retry_at", "namespace"),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
-    sparse=("completed_at", "exhausted_at", "last_retry_at"),
+    sparse=("exhausted_at",),
+    counted=(
+        _BY_STATE,
+        Counted(("namespace", "fingerprint", "moved"), spans=_MOMENTS),
+        *_BY_TIME,
+        Counted(("namespace", "adapter"), at="due_at"),
+        Counted(("namespace", "resolution_status", "reason"), at="exhausted_at"),
+        Counted(("namespace", "resolution_status", "reason", "status", "requeue_outcome"), at="last_retry_at"),
+    ),
     reconcile=_reconcile_letters,
     visible=visible_letter,
     due="due_at",

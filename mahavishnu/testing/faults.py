@@ -24,6 +24,7 @@ from mahavishnu.stores.base import (
     Result,
     Store,
     Tally,
+    keeps_counters,
     require_partitions,
 )
 from mahavishnu.stores.kind import Kind, T
@@ -322,6 +323,10 @@ class FaultyStore(OpenClose):
 
     def collection(self, kind: Kind[T]) -> FaultyCollection[T]:
         return FaultyCollection(self.inner.collection(kind), kind, self.faults)
+
+    @property
+    def keeps_counters(self) -> bool:
+        return keeps_counters(self.inner)
 
     async def detach(self, kind: Kind[Any]) -> str:
         return await require_partitions(self.inner).detach(kind)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mahavishnu.core.dead_letter_queue import DeadLetterQueue
+from mahavishnu.core.dead_letter_queue import KINDS, DeadLetterQueue
 from mahavishnu.model.errors import InvalidInput, PermissionDenied
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Principal, Scope
 from mahavishnu.monitoring.service import UnreadableRecord
 from mahavishnu.stores.fallback import FallbackStore
 from mahavishnu.stores.kinds import LOCAL_STORES, LocalStore
 from mahavishnu.stores.memory import MemoryStore
+from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.testing import START, FaultyStore, ManualClock
 from tests.archive.test_archiving import LATER
 from tests.support.queues import House
@@ -106,3 +107,14 @@ async def test_who_sees_a_part_does_not_see_local_stores() -> None:
         with pytest.raises(PermissionDenied):
             await queue.for_actor(operator).integrity.forget_local_store("lost")
         assert (await queue.for_actor(part).get_statistics())["local_stores"] == []
+
+
+async def test_counters_that_are_wrong_are_named_and_counted_again(tmp_path: Path) -> None:
+    queue = House("sqlite", tmp_path).queue(store=SQLiteStore(tmp_path / "letters.db", kinds=KINDS))
+    await queue.enqueue("wf_0", {}, [], "boom")
+    damage(tmp_path / "letters.db", 'UPDATE "letters#0" SET _n = 7')
+    assert (await queue.get_statistics())["queue_size"] == 7
+    (found,) = await queue.integrity.find_unreadable()
+    assert (found.kind, found.why) == ("letters", "1 counters were not what its records are; they are now")
+    assert await queue.integrity.find_unreadable() == []
+    assert (await queue.get_statistics())["queue_size"] == 1

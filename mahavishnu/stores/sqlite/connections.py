@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores import base as schema
+from mahavishnu.stores.sqlite.counters import CountedTable, count_again
 from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, late_value, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
@@ -219,8 +220,8 @@ def _number(connection: sqlite3.Connection) -> int:
     return int(number)
 
 
-def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
-    """Make the table with exactly its indexes; derive columns of another version again from the bodies."""
+def prepare(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
+    """Make the table with exactly its indexes and counters; derive columns of another version again from the bodies."""
     known = "SELECT format FROM _kinds WHERE kind = ?"
     if connection.execute(known, (table.kind.name,)).fetchone() != (table.format,):
         with transaction(connection):
@@ -241,6 +242,21 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
     for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
         if name not in table.indexes and name.startswith(f"{table.kind.name}."):
             connection.execute(f"DROP INDEX IF EXISTS {quote(name)}")
+    if not is_counted(connection, table):
+        with transaction(connection):
+            if not is_counted(connection, table):  # perhaps another process has just done it
+                count_again(connection, table)
+
+
+def is_counted(connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
+    """Return whether the file has the counters that the table declares, and no others."""
+    found = connection.execute("SELECT format FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",)).fetchone()
+    return bool(found == (None if table.counted_format is None else (table.counted_format,)))
+
+
+def forget_counters(connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
+    """Have nobody read the counters any more, until they are made again."""
+    connection.execute("DELETE FROM _kinds WHERE kind = ?", (f"{table.kind.name}#",))
 
 
 def _copy(connection: sqlite3.Connection, table: Table[Any]) -> None:
@@ -296,7 +312,7 @@ class FileReplaced(StoreUnavailable):
 class Connections:
     """Opens connections, prepares tables, and reopens lost files, with a `warning`. Writers hold `changing`."""
 
-    def __init__(self, connect: Connector, tables: Iterable[Table[Any]], readers: int) -> None:
+    def __init__(self, connect: Connector, tables: Iterable[CountedTable[Any]], readers: int) -> None:
         self.path = connect.path
         self.changing = threading.Lock()
         self.warning: str | None = None
@@ -345,7 +361,7 @@ class Connections:
             raise self._file_replaced()
         return self._writing
 
-    def knows(self, table: Table[Any]) -> bool:
+    def knows(self, table: CountedTable[Any]) -> bool:
         """Return True if the table is prepared."""
         return table.format in self._tables
 
@@ -353,7 +369,7 @@ class Connections:
         """The prepared tables whose texts can be indexed here."""
         return [table for table in [*self._tables.values()] if table.texts.is_there]
 
-    def prepare(self, connection: sqlite3.Connection, table: Table[Any]) -> None:
+    def prepare(self, connection: sqlite3.Connection, table: CountedTable[Any]) -> None:
         """Prepare the table, if that was not done."""
         if table.format not in self._tables:
             prepare(connection, table)

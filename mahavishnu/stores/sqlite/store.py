@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
@@ -28,9 +29,11 @@ from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
 from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
+from mahavishnu.stores.sqlite import counters
 from mahavishnu.stores.sqlite import table as sqlite_sql
-from mahavishnu.stores.sqlite.connections import Connections, Connector
-from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
+from mahavishnu.stores.sqlite.connections import Connections, Connector, is_counted
+from mahavishnu.stores.sqlite.counters import CountedTable
+from mahavishnu.stores.sqlite.table import Sql, expected_version, term
 from mahavishnu.stores.sqlite.texts import FEW
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
@@ -46,7 +49,7 @@ SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 R = TypeVar("R")
 
 
-def column_to_merge(table: Table[Any], query: Query) -> str | None:
+def column_to_merge(table: CountedTable[Any], query: Query) -> str | None:
     """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
 
     Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
@@ -65,7 +68,7 @@ def column_to_merge(table: Table[Any], query: Query) -> str | None:
     return found
 
 
-def values_of(table: Table[Any], column: str) -> Sql:
+def values_of(table: CountedTable[Any], column: str) -> Sql:
     """Select the values of an index's first column without passing over the rows; one too many at most."""
     name, least = sqlite_sql.quote(column), f"SELECT min({sqlite_sql.quote(column)}) FROM {table.name}"
     return Sql(
@@ -127,7 +130,7 @@ class SQLiteStore(OpenClose):
     in the child: open it after the fork, or start the child by `spawn`.
     """
 
-    finds_are_current = True
+    finds_are_current = keeps_counters = True
 
     def __init__(
         self,
@@ -221,7 +224,7 @@ class SQLiteStore(OpenClose):
 class OpenFile:
     """The connections and threads of an open store."""
 
-    def __init__(self, connect: Connector, tables: Iterable[Table[Any]]) -> None:
+    def __init__(self, connect: Connector, tables: Iterable[CountedTable[Any]]) -> None:
         self.path = connect.path
         self.pid = os.getpid()
         if self.path in _open_in_parent:
@@ -247,17 +250,22 @@ class OpenFile:
         """Have texts indexed soon that a process has left without an entry."""
         self._writer.note_search()
 
-    async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+    async def get(self, table: CountedTable[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
 
-    async def read(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
+    async def read(
+        self, table: CountedTable[Any], sql: Sql | Callable[[bool], Sql], make: Callable[[list[Any]], R]
+    ) -> R:
         """Return `make` of the rows found, both done in a reader's thread. Raises ReadTimeout."""
         return await self._in_thread(self._readers, self._select(table, sql, make))
 
-    def _select(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> Callable[[sqlite3.Connection], R]:
+    def _select(
+        self, table: CountedTable[Any], given: Sql | Callable[[bool], Sql], make: Callable[[list[Any]], R]
+    ) -> Callable[[sqlite3.Connection], R]:
         def read(connection: sqlite3.Connection) -> R:
             self._connections.prepare(connection, table)  # of a kind that was not named when the store was opened
+            sql = given(is_counted(connection, table)) if callable(given) else given
             start = time.monotonic()
             connection.set_progress_handler(lambda: time.monotonic() > start + READ_SECONDS, _CHECKED_EVERY)
             try:
@@ -320,7 +328,7 @@ class SQLiteCollection(Generic[T]):
 
     def __init__(self, store: SQLiteStore, kind: Kind[T]) -> None:
         self.kind = kind
-        self.table = Table(kind)
+        self.table = CountedTable(kind)
         self._store = store
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
@@ -366,13 +374,45 @@ class SQLiteCollection(Generic[T]):
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        sql = sqlite_sql.tally(self.table, query, by, sums, spans, await self._few_texts(query))
-        return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
+        if spans:
+            await self._renew_spans(spans)
+        asked, few = (self.table, query, by, sums, spans), await self._few_texts(query)
+        return await self._store.open_file().read(
+            self.table,
+            lambda counted: (counters.tally(*asked) if counted else None) or sqlite_sql.tally(*asked, few),
+            lambda rows: self._tally(rows, by, sums, spans),
+        )
+
+    async def _renew_spans(self, spans: Sequence[str]) -> None:
+        """Store the spans of stale cells, so that they are read from the records once."""
+        opened = self._store.open_file()
+        if (found := counters.stale_cells(self.table, spans)) is None:
+            return
+        shape, sql = found
+        if rows := await opened.read(self.table, partial(_if_counted, sql, Sql("SELECT 1 WHERE 0")), list):
+            renewed = [counters.renewal(shape, row) for row in rows]
+            with suppress(StoreError):  # a read does not fail because the disk is full
+                await opened.submit(WriteRequest(self.table, more=lambda file: file.executemany(shape.renew, renewed)))
+
+    async def repair_counters(self) -> int:
+        """Return how many counters differed from the records, and count these again if any did."""
+        opened, wrong = self._store.open_file(), 0
+        for shape in self.table.shapes:
+            sql = partial(_if_counted, counters.wrong_cells(self.table, shape), Sql("SELECT 1"))
+            ((found,),) = await opened.read(self.table, sql, list)
+            wrong += found
+        if wrong:
+            await opened.submit(WriteRequest(self.table, more=partial(counters.count_again, table=self.table)))
+        return wrong
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        sql = sqlite_sql.histogram(self.table, query, buckets, await self._few_texts(query))
-        return await self._store.open_file().read(self.table, sql, buckets.fill)
+        asked, few = (self.table, query, buckets), await self._few_texts(query)
+        return await self._store.open_file().read(
+            self.table,
+            lambda counted: (counters.histogram(*asked) if counted else None) or sqlite_sql.histogram(*asked, few),
+            buckets.fill,
+        )
 
     async def _few_texts(self, query: Query) -> Sql | None:
         """Return the rows that may have the texts that the query asks for, if they are few enough to be sorted."""
@@ -439,6 +479,10 @@ class SQLiteCollection(Generic[T]):
                 if row[place]
             }
         )
+
+
+def _if_counted(sql: Sql, otherwise: Sql, counted: bool) -> Sql:
+    return sql if counted else otherwise
 
 
 def _name(record: Any) -> str:

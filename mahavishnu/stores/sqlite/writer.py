@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import sqlite3
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import compress, count, groupby, islice
+from itertools import compress, count, groupby, islice, repeat
 from math import inf
 from operator import ne
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
-from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
-from mahavishnu.stores.sqlite.table import Row, Table
+from mahavishnu.stores.sqlite.connections import (
+    Connections,
+    FileReplaced,
+    forget_counters,
+    is_counted,
+    roll_back,
+    translate_error,
+)
+from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape
+from mahavishnu.stores.sqlite.table import Row
 from mahavishnu.stores.sqlite.texts import AT_ONCE
 
 log = logging.getLogger(__name__)
@@ -41,6 +50,9 @@ _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong wi
 _OF_THE_FILE = (StoreUnavailable, StoreCorrupt, StoreMisconfigured)  # problems of all rows
 
 Missed: TypeAlias = "dict[int, ItemFailed | None]"
+_MOST_KNOWN = 10_000  # records whose counted values are remembered until they change
+_Values: TypeAlias = "tuple[Any, ...]"
+_Counted: TypeAlias = "tuple[int, _Values]"  # of a record: the number of what is counted, and what has spans
 
 
 @dataclass(slots=True)
@@ -48,13 +60,14 @@ class WriteRequest:
     """The rows of one call. Each begins with a number by which the answer names it: its new version, or a ticket.
 
     `creates` are rows for `insert`; `replaces` and `removes` have the expected version last. `fill` makes the rows in
-    the writer's thread, where they are many.
+    the writer's thread, where they are many. `more` is done with the counters after all rows.
     """
 
-    table: Table[Any]
+    table: CountedTable[Any]
     creates: list[Row] = field(default_factory=list)
     replaces: list[Row] = field(default_factory=list)
     removes: list[Row] = field(default_factory=list)
+    more: Callable[[sqlite3.Connection], object] | None = None
     fill: Callable[[], None] | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     answer: asyncio.Future[Missed] = field(init=False)
@@ -107,7 +120,7 @@ class Upkeep:
     def run(
         self,
         connection: sqlite3.Connection,
-        tables: Iterable[Table[Any]],
+        tables: Iterable[CountedTable[Any]],
         begin: Callable[[], object],
         commit: Callable[[], object],
         *,
@@ -144,6 +157,7 @@ class Writer:
         self._upkeep = Upkeep()
         self._known: dict[int, Row] = {}  # the columns of rows written last, by version: it proves what is stored
         self._taken: deque[WriteRequest | CloseRequest] = deque()
+        self._counters = Changes()
         self._closing = self._committing = False
         self._lock = threading.Lock()
         # A daemon: a program that forgets to close the store can end, and what it was told is stored, is stored.
@@ -278,26 +292,31 @@ class Writer:
         fresh = calls
         while fresh:
             for table, group in _by_table(fresh):
-                self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
-                for call in group:
-                    self._mark(table, [row[-2] for row in (*call.replaces, *call.removes)])
-                for statement, rows in self._updates(table, [row for call in group for row in call.replaces]):
+                creates = [row for call in group for row in call.creates]
+                replaces = [row for call in group for row in call.replaces]
+                before = self._counters.before(connection, table, replaces)
+                self._execute(table, table.insert, creates, missed)
+                self._mark(table, [row[-2] for call in group for row in (*call.replaces, *call.removes)])
+                for statement, rows in self._updates(table, replaces):
                     self._execute(table, statement, rows, missed, key=-2)
+                self._counters.note(table, creates, (), missed)
+                self._counters.note(table, replaces, before, missed)
                 for ticket, *row in (row for call in group for row in call.removes):
-                    if not connection.execute(table.delete, row).rowcount:
+                    if not self._remove(table, row):
                         missed[ticket] = None
+                self._do_more(group)
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
         self._note_rows(calls, missed)
         return missed
 
-    def _mark(self, table: Table[Any], keys: Sequence[str]) -> None:
+    def _mark(self, table: CountedTable[Any], keys: Sequence[str]) -> None:
         """Note that the texts of these rows change. A trigger would make each update slower."""
         if keys and table.texts.fields:
             self._connections.writing.executemany(table.texts.mark, [(key,) for key in keys])
 
-    def _updates(self, table: Table[Any], rows: list[Row]) -> Iterable[tuple[str, Sequence[Sequence[Any]]]]:
+    def _updates(self, table: CountedTable[Any], rows: list[Row]) -> Iterable[tuple[str, Sequence[Sequence[Any]]]]:
         """Return the statements that write the rows, and their values: of known rows only what has changed."""
 
         def changed_places(row: Row) -> tuple[int, ...]:
@@ -318,7 +337,7 @@ class Writer:
             del self._known[version]
 
     def _execute(
-        self, table: Table[Any], statement: str, rows: Sequence[Sequence[Any]], missed: Missed, key: int = -1
+        self, table: CountedTable[Any], statement: str, rows: Sequence[Sequence[Any]], missed: Missed, key: int = -1
     ) -> None:
         connection = self._connections.writing
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
@@ -327,10 +346,24 @@ class Writer:
                 if now != row[0]:
                     missed[row[0]] = None
 
+    def _remove(self, table: CountedTable[Any], row: Row) -> bool:
+        connection = self._connections.writing
+        before = self._counters.before(connection, table, [row])
+        if not connection.execute(table.delete, row).rowcount:
+            return False
+        self._counters.note(table, [None], before)
+        return True
+
+    def _do_more(self, calls: Iterable[WriteRequest]) -> None:
+        for call in calls:
+            if call.more is not None:
+                self._counters.store(self._connections.writing)
+                call.more(self._connections.writing)
+
     def _one_by_one(self, calls: list[WriteRequest]) -> Missed:
         """Write all where some row cannot be bound: its neighbours must not suffer."""
         missed: Missed = {}
-        connection = self._begin()
+        self._begin()
         for call in calls:
             for row in (*call.replaces, *call.removes):
                 with suppress(*_ITEM_PROBLEMS):
@@ -342,16 +375,22 @@ class Writer:
                         missed[row[0]] = stored or None
             for ticket, *row in call.removes:
                 with suppress(*_ITEM_PROBLEMS):  # a key that cannot be bound is the key of nothing
-                    if connection.execute(call.table.delete, row).rowcount:
+                    if self._remove(call.table, row):
                         continue
                 missed[ticket] = None
+        self._do_more(calls)
         self._commit()
         return missed
 
-    def _single(self, table: Table[Any], statement: str, row: Row) -> bool | ItemFailed:
+    def _single(self, table: CountedTable[Any], statement: str, row: Row) -> bool | ItemFailed:
         for attempt in (row, table.without_unbindable(row)):
             try:
-                return self._connections.writing.execute(statement, attempt).rowcount == 1
+                connection = self._connections.writing
+                before = self._counters.before(connection, table, [attempt] if statement is table.update else [])
+                if connection.execute(statement, attempt).rowcount != 1:
+                    return False
+                self._counters.note(table, [attempt], before)
+                return True
             except _ITEM_PROBLEMS as problem:
                 failure = ItemFailed(table.key(row), str(problem))
         return failure
@@ -360,9 +399,11 @@ class Writer:
         connection = self._connections.writing
         roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
+        self._counters.begin()
         return connection
 
     def _commit(self) -> None:
+        self._counters.store(self._connections.writing)
         self._connections.check()  # before it may spoil the file of others
         self._committing = True
         self._connections.writing.execute("COMMIT")
@@ -383,7 +424,7 @@ class Writer:
             _deliver_answers([(call, None, problem) for call in calls])
 
 
-def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[Table[Any], list[WriteRequest]]]:
+def _by_table(calls: list[WriteRequest]) -> Iterable[tuple[CountedTable[Any], list[WriteRequest]]]:
     groups: dict[int, list[WriteRequest]] = {}
     for call in calls:
         groups.setdefault(id(call.table), []).append(call)
@@ -410,3 +451,138 @@ def _resolve(answers: list[_Answer]) -> None:
                 work.answer.set_result(result)
             else:
                 work.answer.set_exception(problem)
+
+
+# --- counters
+
+
+class Changes:
+    """The changes of counters by the open transaction, and what they count of records, by version."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Counted] = {}  # by version: no two records ever have the same
+        self._numbers: dict[_Values, int] = {}
+        self._values: list[_Values] = []  # by number: few for many records
+        self._changed: dict[CountedTable[Any], tuple[Counter[int], Counter[_Values]]] = {}
+        self._counting: dict[CountedTable[Any], bool] = {}
+
+    def begin(self) -> None:
+        """Forget what a transaction that failed had changed."""
+        self._changed.clear()
+        self._counting.clear()
+        if len(self._known) > _MOST_KNOWN or len(self._values) > _MOST_KNOWN:
+            self._known.clear()
+            self._numbers.clear()
+            self._values.clear()
+
+    def before(
+        self, connection: sqlite3.Connection, table: CountedTable[Any], rows: Sequence[Row]
+    ) -> Sequence[_Counted | None]:
+        """Return what is counted of records before they change, by rows that end with their keys and versions."""
+        if not self._is_counting(connection, table):
+            return [None] * len(rows)
+        known = self._known
+        return [known.pop(row[-1] or 0, None) or self._read(connection, table, row[-2:]) for row in rows]
+
+    def _is_counting(self, connection: sqlite3.Connection, table: CountedTable[Any]) -> bool:
+        """Return whether the file has these counters; those of another version are given up: nobody changes them."""
+        if table not in self._counting:
+            self._counting[table] = bool(table.shapes) and is_counted(connection, table)
+            if table.shapes and not self._counting[table]:
+                forget_counters(connection, table)
+        return self._counting[table]
+
+    def _read(self, connection: sqlite3.Connection, table: CountedTable[Any], row: Row) -> _Counted | None:
+        found = connection.execute(table.values_of, row).fetchone()
+        return None if found is None else self._of(table, found)
+
+    def _of(self, table: CountedTable[Any], values: _Values) -> _Counted:
+        start, end = table.minutes
+        counted = (*values[:start], *[None if each is None else each // MINUTE for each in values[start:end]])
+        if (number := self._numbers.get(counted)) is None:
+            number = self._numbers[counted] = len(self._values)
+            self._values.append(counted)
+        return number, values[end:]
+
+    def note(
+        self,
+        table: CountedTable[Any],
+        rows: Iterable[Row | None],
+        before: Sequence[_Counted | None],
+        missed: Container[int] = (),
+    ) -> None:
+        """Note that rows were written, or none is there any more (None), in the place of what was there before."""
+        if not self._counting[table]:
+            return
+        counted, exact = self._changed.setdefault(table, (Counter(), Counter()))
+        for row, old in zip(rows, before or repeat(None), strict=False):
+            if row is not None:
+                if row[0] in missed:
+                    continue
+                self._known[row[0]] = new = self._of(table, table.pick(row))
+                counted[new[0]] += 1
+                if old is not None and new[1] == old[1]:
+                    counted[old[0]] -= 1
+                    continue
+                exact[new[1]] += 1
+            if old is not None:
+                counted[old[0]] -= 1
+                exact[old[1]] -= 1
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Change the counters."""
+        seen = secrets.randbits(62)
+        for table, (counted, exact) in self._changed.items():
+            changes = {self._values[number]: change for number, change in counted.items()}
+            for shape in table.shapes:
+                _store(connection, shape, exact if shape.spans else changes, seen)
+        self._changed.clear()
+
+
+def _cells_of(shape: Shape, values: _Values) -> list[_Values]:
+    """Return the keys of the cells that count a record with these values."""
+    key = [NONE if (value := values[place]) is None else value for place in shape.by_places]
+    for place, is_date in shape.flag_places:
+        key.append(NONE if (value := values[place]) is None else 0 if is_date else int(value >= 1))
+    if shape.at_place is None:
+        return [tuple(key)]
+    if (minute := values[shape.at_place]) is None:
+        return []
+    return [(step, minute * MINUTE // step * step, *key) for step in STEPS]
+
+
+def _store(connection: sqlite3.Connection, shape: Shape, changes: Mapping[_Values, int], seen: int) -> None:
+    """Add the changes of the number of records, by their values, to the cells."""
+    cells: dict[_Values, list[int]] = {}
+    spans: dict[_Values, tuple[list[_Values], list[_Values]]] = {}  # of a cell: what came, and what left
+    for values, number in changes.items():
+        for key in _cells_of(shape, values) if number else ():
+            cell = cells.setdefault(key, [0] * (1 + len(shape.sum_places)))
+            cell[0] += number
+            for place, name in enumerate(shape.sum_places, 1):
+                cell[place] += number * (values[name] or 0)
+            if shape.spans:
+                spans.setdefault(key, ([], []))[number < 0].append(tuple(values[place] for place in shape.span_places))
+    edges = {}
+    for key, (came, left) in spans.items():
+        edges[key], gone = _edges(came, len(shape.span_places)), _edges(left, len(shape.span_places))
+        for place, (old, new) in enumerate(zip(gone, edges[key], strict=True)):
+            if old is not None and new is not None and (new <= old if place % 2 == 0 else new >= old):
+                gone[place] = None  # the cell has another one as far out
+        connection.execute(shape.mark, (*key, *gone))
+    rows = [
+        (*key, *cell, *((0, seen, *edges[key]) if shape.spans else ()))
+        for key, cell in cells.items()
+        if any(cell) or shape.spans
+    ]
+    connection.executemany(shape.add, rows)
+    connection.executemany(shape.drop_empty, [key for key, cell in cells.items() if cell[0] < 0])
+
+
+def _edges(values: Sequence[_Values], spans: int) -> list[Any]:
+    """Return the least and the greatest value of each span."""
+    found: list[Any] = []
+    for place in range(spans):
+        there = [each[place] for each in values if each[place] is not None]
+        found += [min(there, default=None), max(there, default=None)]
+    return found

@@ -345,6 +345,35 @@ class AgreementContract(ContractTests):
         groups = ("status", "error_category", "fingerprint", "priority", "queue")
         await self._compare(store, LETTERS, random_letter, shelf, "namespace", values, groups)
 
+    async def test_declared_counts_as_in_memory(self, store: Store, shelf: str) -> None:
+        """A store may keep the numbers that a kind declares as `counted`; they agree after any writes."""
+        chance = random.Random(20260102)
+        made = [random_letter(chance, shelf, number) for number in range(120)]
+        numbers = range(0, 120, 3)
+        changed = [replace(random_letter(chance, shelf, number), queue=made[number].queue) for number in numbers]
+        kinds: list[tuple[Kind[Any], Callable[[DeadLetter], Any]]] = [
+            (LETTERS, lambda it: it),
+            (HISTORY, FormerLetter.of),
+        ]
+        for kind, make in kinds:
+            ours, reference = store.collection(kind), MemoryStore().collection(kind)
+            for collection in (ours, reference):
+                stored = await put(collection, [make(each) for each in made])
+                versions = {each.key: each.version for each in stored}
+                again = [make(each) for each in changed]
+                stored = await put(collection, [replace(each, version=versions[each.key]) for each in again])
+                await collection.remove(stored[::2])
+                assert await collection.remove(stored[::2]) == [False] * 20, "they are gone"
+            for each in kind.counted:
+                here: list[Condition] = [Is("namespace", (shelf,))]
+                if each.at is not None:
+                    here.append(Between(each.at, START - timedelta(days=3), START + timedelta(days=9999)))
+                for where in (here, [*here, *(Not(Missing(name)) for name in each.flags[:1])]):
+                    asked = {"sums": each.sums, "spans": each.spans}
+                    theirs = await full_tally(reference, Query(tuple(where)), each.by, **asked)
+                    tally = await full_tally(ours, Query(tuple(where)), each.by, **asked)
+                    assert {by: cell for by, cell in tally.cells.items() if cell.count} == theirs.cells, (each, where)
+
     async def test_a_number_that_a_document_omits(self, store: Store, shelf: str) -> None:
         """It is found, sorted and counted as what it is in the record, in each kind that leaves defaults out."""
         edited = make_letter(task_id="edited", namespace=shelf, revision=2, dlq_retry_count=1, recoveries=1)

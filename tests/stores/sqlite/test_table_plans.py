@@ -255,7 +255,7 @@ def test_letters_of_one_cause_are_counted_without_being_looked_at(connection: sq
 def test_hours_are_counted_without_looking_at_letters(connection: sqlite3.Connection) -> None:
     cause = within_namespace(Query((Is("fingerprint", ("9f3c",)),)), "eu")
     cases: list[tuple[Kind[Any], str, Query]] = [
-        *((LETTERS, field, HERE) for field in ("created_at", "completed_at", "exhausted_at", "last_retry_at")),
+        *((LETTERS, field, HERE) for field in ("created_at", "exhausted_at")),
         (HISTORY, "created_at", HERE),
         (LETTERS, "created_at", cause),
         (HISTORY, "created_at", cause),

@@ -128,6 +128,8 @@ async def test_nothing_is_counted_twice_or_lost(path: Path) -> None:
             await counted
         letter = await get_one(letters, "counter")
         assert letter is not None and letter.occurrences == 100
+        assert (await letters.tally(Query(), sums=["occurrences"])).total.sums == {"occurrences": 100}
+        assert await store.main_collection(LETTERS).repair_counters() == 0
 
 
 async def test_what_another_process_has_written_is_seen_at_once(path: Path) -> None:
@@ -181,6 +183,7 @@ async def test_killed_at_any_moment_nothing_acknowledged_is_lost(path: Path) -> 
             known += [said.split() for said in child.stdout.read().split("\n")[:-1]]
         async with SQLiteStore(path) as store:
             letters = {letter.key: letter async for letter in scan(store.collection(LETTERS), Query())}
+            assert await store.main_collection(LETTERS).repair_counters() == 0
         for replaced, removed, created in known:
             assert letters[replaced].priority == 1
             assert removed not in letters
