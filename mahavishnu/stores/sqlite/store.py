@@ -33,7 +33,7 @@ from mahavishnu.stores.sqlite import counters
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector, is_counted
 from mahavishnu.stores.sqlite.counters import CountedTable
-from mahavishnu.stores.sqlite.table import Sql, expected_version, term
+from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
 from mahavishnu.stores.sqlite.texts import FEW
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
@@ -49,7 +49,7 @@ SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 R = TypeVar("R")
 
 
-def column_to_merge(table: CountedTable[Any], query: Query) -> str | None:
+def column_to_merge(table: Table[Any], query: Query) -> str | None:
     """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
 
     Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
@@ -68,7 +68,7 @@ def column_to_merge(table: CountedTable[Any], query: Query) -> str | None:
     return found
 
 
-def values_of(table: CountedTable[Any], column: str) -> Sql:
+def values_of(table: Table[Any], column: str) -> Sql:
     """Select the values of an index's first column without passing over the rows; one too many at most."""
     name, least = sqlite_sql.quote(column), f"SELECT min({sqlite_sql.quote(column)}) FROM {table.name}"
     return Sql(

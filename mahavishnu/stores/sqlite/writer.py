@@ -29,7 +29,7 @@ from mahavishnu.stores.sqlite.connections import (
     translate_error,
 )
 from mahavishnu.stores.sqlite.counters import MINUTE, NONE, STEPS, CountedTable, Shape
-from mahavishnu.stores.sqlite.table import Row
+from mahavishnu.stores.sqlite.table import Row, Table
 from mahavishnu.stores.sqlite.texts import AT_ONCE
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Upkeep:
     def run(
         self,
         connection: sqlite3.Connection,
-        tables: Iterable[CountedTable[Any]],
+        tables: Iterable[Table[Any]],
         begin: Callable[[], object],
         commit: Callable[[], object],
         *,
