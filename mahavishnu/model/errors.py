@@ -45,12 +45,13 @@ MahavishnuError
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 # What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
 # CancelledError included: plain functions are not cancelled.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+R = TypeVar("R")
 
 
 def is_end(error: BaseException) -> bool:
@@ -326,6 +327,16 @@ class LostLease(IllegalMove):
 
 class StoreError(MahavishnuError):
     """Something went wrong in a store."""
+
+
+def require_answers(results: Iterable[R | StoreError]) -> list[R]:
+    """Return the results of a read or write. Raise the first StoreError among them."""
+    answers: list[R] = []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+        answers.append(result)
+    return answers
 
 
 class StoreUnavailable(StoreError):
