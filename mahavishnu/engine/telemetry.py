@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -37,6 +37,15 @@ class AttemptSpan:
     def note_outcome(self, error: BaseException | str | None) -> None:
         """Say how the attempt went."""
 
+    def __enter__(self) -> AttemptSpan:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """End nothing."""
+
+
+_NO_SPAN = AttemptSpan()
+
 
 class Tracing:
     """No tracing: the same methods, and nothing happens."""
@@ -52,7 +61,7 @@ class Tracing:
 
     def attempt(self, letter: DeadLetter) -> AbstractContextManager[AttemptSpan]:
         """Around an attempt: a span of its own."""
-        return nullcontext(AttemptSpan())
+        return _NO_SPAN
 
 
 class OpenTelemetryTracing(Tracing):
