@@ -267,18 +267,6 @@ def _lease_part(lease: Lease) -> LeasePart:
     return part
 
 
-def _requeue_part(requeue: Requeue) -> RequeuePart:
-    part = RequeuePart(**asdict(requeue))
-    part.at = instant_text(requeue.at)
-    return part
-
-
-def _failure_part(failure: Failure) -> FailurePart:
-    part = FailurePart(*astuple(failure))
-    part.at = instant_text(failure.at)
-    return part
-
-
 def document_of(letter: DeadLetter) -> Any:
     """Return the letter as it is stored."""
     verdict, source, resolution, due_at = letter.verdict, letter.source, letter.resolution, letter.due_at
@@ -290,7 +278,8 @@ def document_of(letter: DeadLetter) -> Any:
         letter.reason, SCHEMA, letter.repos, source.kind, letter.priority, letter.generation, letter.occurrences,
         letter.error_category, letter.fingerprint, verdict.reason, verdict.author, letter.previous_entry_id,
         source.queue, source.id, source.state, letter.dlq_retry_count, letter.revision, letter.depends_on,
-        letter.absorbed, letter.more_repos, tuple([_failure_part(each) for each in letter.failures]),
+        letter.absorbed, letter.more_repos,
+        tuple([FailurePart(instant_text(each.at), *astuple(each)[1:]) for each in letter.failures]),
         letter.captured_digest, letter.merged, letter.adapter or "", letter.tags,
         None if types.text == "{}" else Raw(types.text), letter.policy_by_verdict, letter.former_fingerprints,
         None if task is None else task.text, letter.typed, maybe_text(letter.expires_at), letter.bound_for,
@@ -301,7 +290,8 @@ def document_of(letter: DeadLetter) -> Any:
         letter.recoveries, letter.settled, letter.runs, letter.run_outcomes, maybe_text(letter.exhausted_at),
         maybe_text(letter.completed_at), maybe_text(letter.archived_at), maybe_text(resolution.at), resolution.by,
         resolution.notes, None if lease is None else _lease_part(lease),
-        None if requeue is None else _requeue_part(requeue), None if lease is None else lease.owner,
+        None if requeue is None else RequeuePart(**{**asdict(requeue), "at": instant_text(requeue.at)}),
+        None if lease is None else lease.owner,
         None if requeue is None else requeue.outcome, None if requeue is None else requeue.automatic, letter.unfit,
         *(() if tallies is _NO_TALLIES else astuple(tallies)),
     )  # fmt: skip
