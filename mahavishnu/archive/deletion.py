@@ -16,7 +16,7 @@ from mahavishnu.archive.records import ArchivedLetter, PartitionState, letter_ke
 from mahavishnu.engine.audit import AUDIT, forget_contents
 from mahavishnu.engine.context import DEFAULT_ACTOR, OPEN_LETTERS, QueueContext
 from mahavishnu.engine.waiting_room import as_letter
-from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable
+from mahavishnu.model.errors import NoSuchLetter, StoreError, StoreUnavailable, require_answers
 from mahavishnu.model.events import Event, EventName
 from mahavishnu.model.ids import DEFAULT_QUEUE, document_key
 from mahavishnu.model.letter import DeadLetter, evolve
@@ -321,9 +321,5 @@ class CaseDeletion:
     async def _find(self, collection: Collection[T], task_id: str, known: Sequence[str]) -> list[T]:
         """Return the records of a task that a search finds, and those under the `known` keys. Raise StoreError."""
         found = {each.key: each async for each in scan(collection, Query((Is("task_id", (task_id,)),)))}
-        for there in await collection.get(known) if known else []:
-            if isinstance(there, StoreError):
-                raise there
-            if there is not None:
-                found[there.key] = there
-        return list(found.values())
+        there = require_answers(await collection.get(known) if known else ())
+        return list((found | {each.key: each for each in there if each is not None}).values())

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mahavishnu.archive.partitions import ArchivedLine, ArchiveReader, CopyLine
 from mahavishnu.archive.records import PartitionState
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreError, StoreUnavailable
+from mahavishnu.model.errors import IllegalMove, InvalidInput, StoreUnavailable, require_answers
 from mahavishnu.model.query import Between, Missing, Query, Sort, require_namespace
 from mahavishnu.model.record import Version, Versioned
 from mahavishnu.model.rules import RetentionRules
@@ -79,9 +79,7 @@ class ArchiveExport:
                 if not await self._reader.partitions.note_export(partition.name, namespace, number):
                     break  # somebody has just detached it: a later step has what is in it
                 await self._require_own(number)
-                for written in await copies.write([replace(copy, export=number) for copy in fresh]):
-                    if isinstance(written, StoreError):
-                        raise written
+                require_answers(await copies.write([replace(copy, export=number) for copy in fresh]))
         await self._require_own(number)
         return (await self._change(lambda steps: replace(steps, complete=max(steps.complete, number)))).complete
 

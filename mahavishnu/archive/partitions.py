@@ -36,6 +36,7 @@ from mahavishnu.model.errors import (
     NoSuchPartition,
     StoreError,
     StoreUnavailable,
+    require_answers,
 )
 from mahavishnu.model.letter import DeadLetter, FormerLetter, evolve
 from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
@@ -44,7 +45,6 @@ from mahavishnu.model.tombstones import is_folded
 from mahavishnu.stores.base import (
     Collection,
     Cursor,
-    Page,
     Store,
     get_one,
     home_of,
@@ -265,15 +265,20 @@ class Partitions:
 
 async def find_in_partitions(
     names: Iterable[str],
+    copies_of: Callable[[str], NamespaceRecords[A]],
+    only_effective: Callable[[Sequence[A]], Awaitable[Sequence[A]]],
+    where: tuple[Condition, ...],
+    since: datetime | None,
+    until: datetime | None,
     limit: int,
     after: Cursor | None,
-    find: Callable[[str, int, Cursor | None], Awaitable[tuple[Sequence[A], Page[A]]]],
 ) -> CopyPage[A]:
-    """Return a page of what `find` finds in these partitions, the latest one first. Raise InvalidQuery.
+    """Return a page of the copies that count in these partitions, the latest one first. Raise InvalidQuery.
 
-    `find` takes a partition, the number of copies wanted, and the cursor in it. It returns a page, and the copies of it
-    that count.
+    Their originals were closed from `since` on and before `until`.
     """
+    if since is not None or until is not None:
+        where = (*where, Between("closed_at", at_least=since, below=until))
     first, inner = _position(after)
     items: list[CopyLine[A]] = []
     corrupt: list[StoreError] = []
@@ -281,8 +286,8 @@ async def find_in_partitions(
     for place, name in enumerate(left, 1):
         cursor = inner if name == first else None
         while len(items) < limit:
-            copies, page = await find(name, limit - len(items), cursor)
-            items += [CopyLine(name, copy) for copy in copies]
+            page = await copies_of(name).find(Query(where, _LATEST_FIRST, limit - len(items)), cursor)
+            items += [CopyLine(name, copy) for copy in await only_effective(page.items)]
             corrupt += page.corrupt
             if (cursor := page.next) is None:
                 break
@@ -408,13 +413,9 @@ async def _write(copies: Collection[C], source: CopySource[Any, C], result: Copy
     return written
 
 
-async def remove_all(records: Collection[R], gone: Sequence[R]) -> list[bool | StoreError]:
+async def remove_all(records: Collection[R], gone: Sequence[R]) -> list[bool]:
     """Remove these records. Raise the first StoreError."""
-    results = await records.remove(gone) if gone else []
-    for result in results:
-        if isinstance(result, StoreError):
-            raise result
-    return results
+    return require_answers(await records.remove(gone) if gone else ())
 
 
 # --- letters in the archive: found, and restored
@@ -451,19 +452,13 @@ class ArchiveReader:
         after: Cursor | None,
     ) -> ArchivePage:
         """Return a page of the letters closed from `since` on and before `until`, from the partitions of that time."""
-        if since is not None or until is not None:
-            where = (*where, Between("closed_at", at_least=since, below=until))
 
-        async def find(
-            name: str, most: int, cursor: Cursor | None
-        ) -> tuple[Sequence[ArchivedLetter], Page[ArchivedLetter]]:
-            copies = self.partitions.letters(name)
-            letters = NamespaceRecords(copies, self._namespace, scope=self._scope, fields=SCOPED_FIELDS)
-            page = await letters.find(Query(where, _LATEST_FIRST, most), cursor)
-            return await self.only_effective(page.items), page
+        def copies_of(name: str) -> NamespaceRecords[ArchivedLetter]:
+            letters = self.partitions.letters(name)
+            return NamespaceRecords(letters, self._namespace, scope=self._scope, fields=SCOPED_FIELDS)
 
         names = [each.name for each in await self.partitions.find_attached(since, until)]
-        return await find_in_partitions(names, limit, after, find)
+        return await find_in_partitions(names, copies_of, self.only_effective, where, since, until, limit, after)
 
     async def only_effective(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
         """Return the copies whose letters have left the queue."""
@@ -560,7 +555,7 @@ async def _keep(collection: Collection[Any], records: list[Any]) -> list[Any]:
     for record in records:
 
         def keep_first(there: Any, record: Any = record) -> Any:
-            return record if there is None else there
+            return there or record
 
         there, written = await write_with_retry(collection, record.key, keep_first, what="record")
         made += [written] if there is None else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
-from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -214,17 +214,14 @@ class ArchivePartition(Versioned, frozen=True):
         return self.name
 
 
-def _former_count(copy: ArchivedLetter) -> int:
-    return len(copy.former)
+def _document_bytes(documents_of: Callable[[T], tuple[str, ...]]) -> Field[T]:
+    """Return the field for the size of a copy's documents in bytes."""
 
+    def bytes_of(copy: T) -> int:
+        documents = documents_of(copy)
+        return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
 
-def _document_bytes(copy: ArchivedLetter) -> int:
-    return bytes_of(copy.letter, *copy.former, *copy.revisions)
-
-
-def bytes_of(*documents: str) -> int:
-    """Return the size of documents in bytes."""
-    return sum(len(text if text.isascii() else text.encode("utf-8", "surrogatepass")) for text in documents)
+    return Field("document_bytes", FieldType.INTEGER, bytes_of, derived=True)
 
 
 ARCHIVED_LETTERS = record_kind(
@@ -235,8 +232,8 @@ ARCHIVED_LETTERS = record_kind(
     types=dict.fromkeys(("letter", "former", "revisions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",)],
     more=[
-        Field("former_count", FieldType.INTEGER, _former_count, derived=True),
-        Field("document_bytes", FieldType.INTEGER, _document_bytes, derived=True),
+        Field("former_count", FieldType.INTEGER, lambda copy: len(copy.former), derived=True),
+        _document_bytes(lambda copy: (copy.letter, *copy.former, *copy.revisions)),
     ],
 )
 
@@ -344,15 +341,11 @@ def archived_task_key(task: TaskRecord) -> str:
     return derived_task_id(task.task_id, instant_text(task.created_at))
 
 
-def _task_document_bytes(copy: ArchivedTask) -> int:
-    return bytes_of(copy.task, *copy.transitions)
-
-
 ARCHIVED_TASKS = record_kind(
     ArchivedTask,
     name="archived_tasks",
     index="dlq_archive_{}_tasks",
     types=dict.fromkeys(("task", "transitions", "checksum"), FieldType.BLOB),
     indexes=[("namespace", "closed_at"), ("task_id",), ("left",)],
-    more=[Field("document_bytes", FieldType.INTEGER, _task_document_bytes, derived=True)],
+    more=[_document_bytes(lambda copy: (copy.task, *copy.transitions))],
 )

@@ -28,13 +28,13 @@ from mahavishnu.archive.partitions import (
 from mahavishnu.archive.records import ArchivedLetter, ArchivedTask, archived_task_key
 from mahavishnu.archive.rules import leaving_tasks, month_of
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError
+from mahavishnu.model.errors import CorruptRecord, NoSuchTask, StoreError, require_answers
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query, Sort
+from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query
 from mahavishnu.model.record import Value
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, Page, pages
+from mahavishnu.stores.base import Collection, Cursor, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
@@ -43,7 +43,6 @@ from mahavishnu.tasks.task import OldTransition, TaskRecord, as_old_transition
 _LEFT = Between("left", at_least=1)
 _SCOPED = frozenset({"namespace", "queue"})
 _LOOKED_AT = 500  # tasks of one page, where nothing is archived yet
-_LATEST_FIRST = (Sort("closed_at", descending=True),)
 
 
 class TaskArchiving:
@@ -91,14 +90,9 @@ class TaskArchiving:
 
     async def only_effective(self, copies: Sequence[ArchivedTask]) -> list[ArchivedTask]:
         """Return the copies whose tasks are gone; a task made again under the same id is another one."""
-        there = await self._tasks.get([copy.task_id for copy in copies]) if copies else []
-        counting: list[ArchivedTask] = []
-        for copy, task in zip(copies, there, strict=True):
-            if isinstance(task, StoreError):
-                raise task
-            if task is None or archived_task_key(task) != copy.key:
-                counting.append(copy)
-        return counting
+        there = require_answers(await self._tasks.get([copy.task_id for copy in copies]) if copies else ())
+        pairs = zip(copies, there, strict=True)
+        return [copy for copy, task in pairs if task is None or archived_task_key(task) != copy.key]
 
     async def _archive(self, month: str, tasks: Sequence[TaskRecord]) -> int:
         """Copy, compare, and let the tasks leave. Return how many left."""
@@ -184,20 +178,16 @@ async def search_task_copies(
     after: Cursor | None,
 ) -> ArchivedTaskPage:
     """Return a page of the tasks that ended from `since` on and before `until`, from the partitions of that time."""
-    if since is not None or until is not None:
-        where = (*where, Between("closed_at", at_least=since, below=until))
     places = Partitions(require_home(context), context.clock)
     archiving = TaskArchiving(context, context.rules(RetentionRules), places)
 
-    async def find(name: str, most: int, cursor: Cursor | None) -> tuple[Sequence[ArchivedTask], Page[ArchivedTask]]:
-        tasks = NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
-        page = await tasks.find(Query(where, _LATEST_FIRST, most), cursor)
-        return await archiving.only_effective(page.items), page
+    def copies_of(name: str) -> NamespaceRecords[ArchivedTask]:
+        return NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
 
     names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
     if context.scope is not None and context.scope.adapters is not None:  # a copy does not name its adapter
         names = []
-    return await find_in_partitions(names, limit, after, find)
+    return await find_in_partitions(names, copies_of, archiving.only_effective, where, since, until, limit, after)
 
 
 async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:
@@ -233,9 +223,7 @@ async def _find(context: QueueContext, *where: Condition) -> list[tuple[str, Arc
 async def _find_letter(context: QueueContext, copy: ArchivedTask) -> DeadLetter | None:
     """Return the letter that the task had, from the queue or from the archive."""
     keys = [context.key(name, copy.namespace, copy.queue) for name in copy.letter_ids]
-    for letter in await context.letters.records.get(keys):
-        if isinstance(letter, StoreError):
-            raise letter
+    for letter in require_answers(await context.letters.records.get(keys)):
         if letter is not None and not letter.is_deleted and task_of(letter) == copy.task_id:
             return letter
     reader = ArchiveReader(context)

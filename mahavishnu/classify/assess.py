@@ -73,15 +73,8 @@ class Assessor(Value, frozen=True):
 
     def assess_sync(self, error: BaseException | str, at: datetime, context: Context = NO_CONTEXT) -> Assessment:
         """Assess as `assess` does, without a wait; for a chain that `is_prompt`, and an error that `is_light`."""
-        verdict = self.chain.classify(error, context)
-        failure = failure_of(error, at=at, category=verdict.category, retry_in=verdict.retry_in)
-        return Assessment(
-            failure=failure,
-            verdict=verdict,
-            fingerprint=fingerprint_of(failure),
-            retry_in=verdict.retry_in,
-            hopeless=verdict.policy == RetryPolicy.NEVER,
-        )
+        assessment = _assessment(error, at, self.chain.classify(error, context))
+        return replace(assessment, fingerprint=fingerprint_of(assessment.failure))
 
     async def assess_attempt(self, error: BaseException | str, at: datetime, letter: DeadLetter) -> Assessment:
         """Assess how a retry of `letter` failed."""

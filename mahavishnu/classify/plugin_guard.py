@@ -169,7 +169,7 @@ async def ask_async(
             break
         is_done = current.is_done(min(GRACE_SECONDS, limit))
         done_event = asyncio.Event()
-        current.on_done = _setter(done_event)
+        current.on_done = functools.partial(_call_soon, asyncio.get_running_loop(), done_event.set)
         while not is_done:
             at, left = len(current.answers), current.seconds_left(limit)
             if not (is_done := current.is_done()):
@@ -186,14 +186,9 @@ async def ask_async(
     return answers
 
 
-def _setter(done_event: asyncio.Event) -> Callable[[], object]:
-    loop = asyncio.get_running_loop()
-
-    def set_event() -> None:
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(done_event.set)
-
-    return set_event
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, so nobody waits
+        loop.call_soon_threadsafe(function)
 
 
 async def call_in_thread(work: Callable[..., T], *arguments: Any) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from mahavishnu.engine.audit import AuditLog
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
@@ -15,9 +15,6 @@ from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.permissions import Principal
 from mahavishnu.stores.base import Health, Store
-
-if TYPE_CHECKING:
-    pass
 
 S = TypeVar("S")
 
@@ -46,8 +43,6 @@ class LetterQueue(Protocol):
     def max_size(self) -> int: ...
     @property
     def audit(self) -> AuditLog: ...
-    @property
-    def all_namespaces(self) -> Self: ...
 
     def service(self, kind: type[S]) -> S:
         """Return the queue's service of this class, which is made at first use."""

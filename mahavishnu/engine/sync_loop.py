@@ -29,16 +29,13 @@ class Tenant(Protocol):
 
     def leave(self, seconds: float) -> Coroutine[Any, Any, object]:
         """Close the store if that is possible within so many seconds: the process is about to be forked."""
-        ...
 
     @property
     def shutdown(self) -> Callable[[], Coroutine[Any, Any, None]]:
         """Closes it for good: the interpreter ends."""
-        ...
 
     def is_open_in(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether that event loop uses the store."""
-        ...
 
 
 class SyncLoop:

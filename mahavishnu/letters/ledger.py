@@ -11,7 +11,7 @@ from typing import TypeGuard
 from msgspec.structs import replace
 
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.errors import StoreError, StoreUnavailable
+from mahavishnu.model.errors import StoreError, StoreUnavailable, require_answers
 from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.letter_parts import ResolutionStatus, Tallies
 from mahavishnu.model.query import AnyOf, Between, Is, Missing, Not, Query, Sort, written_namespace
@@ -82,10 +82,8 @@ class Ledger:
             sums.update(groups[state].sums if state in groups else {})
         if LedgerState.FOLDING in groups:
             async for day in scan(context.ledger, _in_state(LedgerState.FOLDING)):
-                there = await context.letters.records.get([listed.key for listed in day.folding])
+                there = require_answers(await context.letters.records.get([listed.key for listed in day.folding]))
                 for listed, current in zip(day.folding, there, strict=True):
-                    if isinstance(current, StoreError):
-                        raise current
                     match fold_state(listed, current, day.key):
                         case FoldState.FOLDED:
                             sums.update(_numbers(listed.generation, listed.tallies))
@@ -102,9 +100,10 @@ class Ledger:
             for name, one in month.groups.items():
                 sums[name] = sums[name].plus(one) if name in sums else one
             listed = [each for each in month.folding if each.group is not None]
-            there = await self._context.letters.records.get([each.key for each in listed]) if listed else []
-            pairs = zip(listed, there, strict=True)
-            sums = groups_of(sums, [each for each, current in pairs if _is_folded(each, current, month.key)])
+            read = await self._context.letters.records.get([each.key for each in listed]) if listed else ()
+            pairs = zip(listed, require_answers(read), strict=True)
+            folded = [each for each, current in pairs if fold_state(each, current, month.key) is FoldState.FOLDED]
+            sums = groups_of(sums, folded)
         return sums
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
@@ -207,13 +206,11 @@ class _Folding:
         month = await get_one(self._ledger, name := self._name(self._now.strftime("%Y-%m")))
         if month is not None and month.folding:
             return None, ()
-        seen = [letter for letter in await self._letters.get(keys) if self._is_closed(letter)]
+        old = filter(self._is_old, await self._letters.get(keys))
+        seen = [each for each in old if not (each.is_open or each.is_deleted) and has_numbers(each)]
         listed = tuple(map(ListedTombstone.of_closed, seen))
         month = replace(month or self._empty_day(name), folding=listed)
         return await write_one(self._ledger, month) if listed else None, seen
-
-    def _is_closed(self, letter: Result[DeadLetter]) -> TypeGuard[DeadLetter]:
-        return self._is_old(letter) and not letter.is_open and not letter.is_deleted and has_numbers(letter)
 
     async def take_back(self, letter: DeadLetter) -> DeadLetter | None:
         """Store the letter in the place of a placeholder that today lists. None if its key is taken."""
@@ -333,12 +330,6 @@ class _Folding:
             gone = [letter for letter in done if not is_placeholder(letter)]
             await forget_revisions(self._revisions, self._history, gone)
             await self._letters.remove(done)
-
-
-def _is_folded(listed: ListedTombstone, current: Result[DeadLetter], day: str) -> bool:
-    if isinstance(current, StoreError):
-        raise current
-    return fold_state(listed, current, day) is FoldState.FOLDED
 
 
 def _is_listed(letter: DeadLetter, day: Result[LedgerEntry]) -> bool:

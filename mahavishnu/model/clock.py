@@ -21,15 +21,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The wall clock: aware, UTC, whole milliseconds. It may jump."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back, for measuring intervals."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock."""
-        ...
 
 
 class SystemClock:

@@ -15,13 +15,8 @@ MahavishnuError
 ├── PermissionDenied (PermissionError)  somebody may not do this; nothing was done, and it was written down
 ├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
-├── NoSuchLetter (LookupError)  there is no letter for this task
-├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
-├── NoSuchRun (LookupError)     there is no bulk run with this id
-├── NoSuchPartition (LookupError)  there is no such month of the archive
-├── NoSuchQueue (LookupError)   no queue with this name is defined
-├── NoSuchView (LookupError)    no view is saved under this name
-├── NoSuchTask (LookupError)    there is no lifecycle task with this id
+├── NoSuchLetter, NoSuchGroup, NoSuchRun, NoSuchPartition, NoSuchQueue, NoSuchView, NoSuchTask (LookupError)
+│                               there is nothing of this name
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
 ├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this
@@ -45,12 +40,13 @@ MahavishnuError
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 # What ends a process or a generator. Anything else that a plain function of a user raises is a failure of it,
 # CancelledError included: plain functions are not cancelled.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+R = TypeVar("R")
 
 
 def is_end(error: BaseException) -> bool:
@@ -326,6 +322,16 @@ class LostLease(IllegalMove):
 
 class StoreError(MahavishnuError):
     """Something went wrong in a store."""
+
+
+def require_answers(results: Iterable[R | StoreError]) -> list[R]:
+    """Return the results of a read or write. Raise the first StoreError among them."""
+    answers: list[R] = []
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+        answers.append(result)
+    return answers
 
 
 class StoreUnavailable(StoreError):

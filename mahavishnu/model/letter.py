@@ -202,7 +202,8 @@ class DeadLetter(Versioned, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """The letter as JSON values, with the documented names."""
-        return as_dict(self)
+        types = {"payload_types": self.payload_types.value} if self.payload_types.text != "{}" else {}
+        return {**without_payload(self), "task": self.task, "metadata": self.metadata, **types}
 
 
 class FormerLetter(DeadLetter, frozen=True, gc=False):
@@ -265,12 +266,6 @@ _MOMENTS = (
 
 _plain_values, _moment_values = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
 _text = lru_cache(4096)(instant_text)  # many letters have the same instants
-
-
-def as_dict(letter: DeadLetter) -> dict[str, Any]:
-    """The letter for JSON: texts, numbers, lists and dicts only."""
-    types = {"payload_types": letter.payload_types.value} if letter.payload_types.text != "{}" else {}
-    return {**without_payload(letter), "task": letter.task, "metadata": letter.metadata, **types}
 
 
 def without_payload(letter: DeadLetter) -> dict[str, Any]:

@@ -236,7 +236,7 @@ class Tallies(Value, frozen=True, gc=False):
         return Tallies(*map(neg, astuple(self)))
 
 
-class Counted(Value, frozen=True, gc=False):
+class Counted(Value, frozen=True, omit_defaults=True, gc=False):
     """Numbers that a letter had counted of itself when its case had ended: they are in a sum now, and it has none left.
 
     A letter that is opened again counts on from there. `mark` says which sum took the numbers, and of which state of

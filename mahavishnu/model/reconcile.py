@@ -122,9 +122,8 @@ def _with_changes_of_people(joined: DeadLetter, ours: DeadLetter) -> DeadLetter:
         joined = evolve(joined, requeue=ours.requeue, priority=max(joined.priority, ours.priority))
         if ours.requeue.outcome is RequeueOutcome.IN_FLIGHT and ours.status is DeadLetterStatus.PENDING:
             fresh = {"status": DeadLetterStatus.PENDING, "due_at": ours.due_at, "retry_count": ours.retry_count}
+            fresh |= {"last_retry_at": ours.last_retry_at, "max_retries": max(joined.max_retries, ours.retry_count)}
             joined = evolve(joined, **fresh, recoveries=0, unfit=None, exhausted_at=None)
-            joined = evolve(joined, last_retry_at=ours.last_retry_at)
-            joined = evolve(joined, max_retries=max(joined.max_retries, joined.retry_count))
     return joined
 
 

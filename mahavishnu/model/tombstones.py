@@ -230,38 +230,21 @@ def _tombstone(
 ) -> DeadLetter:
     return evolve(
         _NOTHING_LEFT,
-        task_id=letter.task_id,
-        namespace=letter.namespace,
-        queue=letter.queue,
-        entry_id=letter.entry_id,
-        absorbed=letter.absorbed,
-        merged=letter.merged,
-        failed_at=letter.failed_at,
-        created_at=letter.created_at,
-        updated_at=letter.updated_at,
+        **{name: getattr(letter, name) for name in _KEPT},
         resolution=resolution,
-        generation=letter.generation,
-        previous_entry_id=previous_entry_id,
-        revision=letter.revision,
-        archived_at=archived_at,
         tallies=tallies,
-        counted=letter.counted,
-        version=letter.version,
+        previous_entry_id=previous_entry_id,
+        archived_at=archived_at,
     )
 
 
+_KEPT = (
+    *("task_id", "namespace", "queue", "entry_id", "absorbed", "merged", "failed_at", "created_at", "updated_at"),
+    *("generation", "revision", "counted", "version"),
+)
 _THEN = datetime(1970, 1, 1, tzinfo=UTC)
 # All else of a tombstone is as in any letter of which nothing is known. It is made once: many leave at a time.
-_NOTHING_LEFT = DeadLetter(
-    task_id="",
-    entry_id="",
-    error="",
-    last_error="",
-    failed_at=_THEN,
-    created_at=_THEN,
-    updated_at=_THEN,
-    status=DeadLetterStatus.ARCHIVED,
-)
+_NOTHING_LEFT = DeadLetter("", "", "", "", _THEN, _THEN, _THEN, status=DeadLetterStatus.ARCHIVED)
 
 
 def count_alone(letter: DeadLetter) -> DeadLetter:

@@ -92,15 +92,6 @@ class RequeuePart(Struct, omit_defaults=True, gc=False):
     notes: str | None = None
 
 
-class CountedPart(Struct, omit_defaults=True, gc=False):
-    """Numbers that the letter had counted of itself when a sum took them."""
-
-    mark: str
-    letters: int
-    reopened: int = 0
-    group: str = ""
-
-
 class LetterDocument(Struct, omit_defaults=True, gc=False):
     """A letter as it is stored, without `task` and `metadata`, which are the user's."""
 
@@ -147,7 +138,7 @@ class LetterDocument(Struct, omit_defaults=True, gc=False):
     expires_at: str | None = None
     bound_for: str | None = None
     source_created_at: str | None = None
-    counted: CountedPart | None = None
+    counted: Counted | None = None
     counted_group: Any = None  # only for searches
     grouped_at: str | None = None
     moved: Any = None  # only for searches
@@ -276,18 +267,6 @@ def _lease_part(lease: Lease) -> LeasePart:
     return part
 
 
-def _requeue_part(requeue: Requeue) -> RequeuePart:
-    part = RequeuePart(**asdict(requeue))
-    part.at = instant_text(requeue.at)
-    return part
-
-
-def _failure_part(failure: Failure) -> FailurePart:
-    part = FailurePart(*astuple(failure))
-    part.at = instant_text(failure.at)
-    return part
-
-
 def document_of(letter: DeadLetter) -> Any:
     """Return the letter as it is stored."""
     verdict, source, resolution, due_at = letter.verdict, letter.source, letter.resolution, letter.due_at
@@ -299,18 +278,20 @@ def document_of(letter: DeadLetter) -> Any:
         letter.reason, SCHEMA, letter.repos, source.kind, letter.priority, letter.generation, letter.occurrences,
         letter.error_category, letter.fingerprint, verdict.reason, verdict.author, letter.previous_entry_id,
         source.queue, source.id, source.state, letter.dlq_retry_count, letter.revision, letter.depends_on,
-        letter.absorbed, letter.more_repos, tuple([_failure_part(each) for each in letter.failures]),
+        letter.absorbed, letter.more_repos,
+        tuple([FailurePart(instant_text(each.at), *astuple(each)[1:]) for each in letter.failures]),
         letter.captured_digest, letter.merged, letter.adapter or "", letter.tags,
         None if types.text == "{}" else Raw(types.text), letter.policy_by_verdict, letter.former_fingerprints,
         None if task is None else task.text, letter.typed, maybe_text(letter.expires_at), letter.bound_for,
-        maybe_text(source.created_at), None if counted is None else CountedPart(*astuple(counted)),
+        maybe_text(source.created_at), counted,
         None if counted is None else counted.group, maybe_text(letter.grouped_at), letter.grouped_at and 1,
         letter.status, instant_text(letter.updated_at), resolution.status, letter.retry_count, letter.total_attempts,
         due, due if letter.status is DeadLetterStatus.PENDING else None, maybe_text(letter.last_retry_at),
         letter.recoveries, letter.settled, letter.runs, letter.run_outcomes, maybe_text(letter.exhausted_at),
         maybe_text(letter.completed_at), maybe_text(letter.archived_at), maybe_text(resolution.at), resolution.by,
         resolution.notes, None if lease is None else _lease_part(lease),
-        None if requeue is None else _requeue_part(requeue), None if lease is None else lease.owner,
+        None if requeue is None else RequeuePart(**{**asdict(requeue), "at": instant_text(requeue.at)}),
+        None if lease is None else lease.owner,
         None if requeue is None else requeue.outcome, None if requeue is None else requeue.automatic, letter.unfit,
         *(() if tallies is _NO_TALLIES else astuple(tallies)),
     )  # fmt: skip
@@ -393,7 +374,7 @@ def _letter(
     for name in ("status", "updated_at"):
         if getattr(document, name) is UNSET:
             raise ValueError(f"it has no {name!r}")
-    source, counted, requeue, task = _source(document), document.counted, document.requeue, document.captured_task
+    source, requeue, task = _source(document), document.requeue, document.captured_task
     unsaid = document.adapter is UNSET  # in the export of a development version
     return kind(  # by position, in a fifth of the time
         document.task_id, document.entry_id, document.error, document.last_error, read_instant(document.failed_at),
@@ -412,7 +393,7 @@ def _letter(
         1 if document.occurrences is UNSET else document.occurrences, None if requeue is None else _requeue(requeue),
         document.runs or (), document.run_outcomes or (), document.revision, document.captured_digest,
         None if task is None else Json.from_parsed(json.loads(task)), document.settled, document.unfit,
-        _shared_tallies(*_tally_values(document)), None if counted is None else Counted(*astuple(counted)),
+        _shared_tallies(*_tally_values(document)), document.counted,
         maybe_instant(document.exhausted_at), maybe_instant(document.completed_at),
         maybe_instant(document.archived_at), maybe_instant(document.expires_at), document.bound_for, version,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable
+from mahavishnu.model.errors import CorruptRecord, StoreError, StoreUnavailable, require_answers
 from mahavishnu.model.json_value import Json
 from mahavishnu.model.letter import DeadLetter, FormerLetter
 from mahavishnu.model.letter_parts import Tallies
@@ -197,11 +197,7 @@ async def _remove_found(revisions: Collection[Revision], query: Query) -> bool:
 
 
 async def _remove(revisions: Collection[Revision], found: Sequence[Revision]) -> bool:
-    results = await revisions.remove(found) if found else []
-    for result in results:
-        if isinstance(result, StoreError):
-            raise result
-    return False not in results
+    return all(require_answers(await revisions.remove(found) if found else ()))
 
 
 async def find_place(

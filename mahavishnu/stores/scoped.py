@@ -32,34 +32,17 @@ _NEVER_IN_TOMBSTONES = {"due_at", "fingerprint", "runs", "run_outcomes"}  # thes
 _ONE_OF = {"status": DeadLetterStatus.ARCHIVED, "resolution_status": ResolutionStatus.DELETED}
 
 
-class NamespaceRecords(Value, Generic[T], frozen=True):
-    """The records of one namespace, or of all (`*`): what is searched for and counted. Keys say themselves where.
-
-    Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`. With
-    `failed_only`, items of named queues that have not failed are left out where all namespaces are meant.
-    """
+class _NarrowRecords(Value, Generic[T], frozen=True):
+    """The records of one namespace, or of all (`*`): what is searched for and counted. Keys say themselves where."""
 
     records: Collection[T]
     namespace: str = ALL_NAMESPACES
-    default_is_none: bool = False
-    scope: Scope | None = None  #: what is outside of it is not there; of kinds with `fields` to search for
-    fields: frozenset[str] = frozenset()
-    failed_only: bool = False
 
     async def write(self, records: Sequence[T]) -> list[Result[T]]:
         return await self.records.write(records)
 
     async def remove(self, records: Sequence[T]) -> list[bool | StoreError]:
         return await self.records.remove(records)
-
-    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
-        found = await self.records.get(keys)
-        if (scope := self.scope) is None:
-            return found
-        return [
-            None if each is None or (not isinstance(each, StoreError) and not scope.covers_record(each)) else each
-            for each in found
-        ]
 
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         return await self.records.find(self._narrow(query), after)
@@ -73,6 +56,31 @@ class NamespaceRecords(Value, Generic[T], frozen=True):
         return await self.records.histogram(self._narrow(query), buckets)
 
     def _narrow(self, query: Query) -> Query:
+        raise NotImplementedError
+
+
+class NamespaceRecords(_NarrowRecords[T], frozen=True):
+    """The records of one namespace, or of all.
+
+    Of letters, a query may name another namespace. Records with `default_is_none` have none where it is `default`. With
+    `failed_only`, items of named queues that have not failed are left out where all namespaces are meant.
+    """
+
+    default_is_none: bool = False
+    scope: Scope | None = None  #: what is outside of it is not there; of kinds with `fields` to search for
+    fields: frozenset[str] = frozenset()
+    failed_only: bool = False
+
+    async def get(self, keys: Sequence[str]) -> list[Result[T]]:
+        found = await self.records.get(keys)
+        if (scope := self.scope) is None:
+            return found
+        return [
+            None if each is None or (not isinstance(each, StoreError) and not scope.covers_record(each)) else each
+            for each in found
+        ]
+
+    def _narrow(self, query: Query) -> Query:
         if self.failed_only:
             query = without_waiting_items(query, self.namespace)
         meant = (own_records if self.default_is_none else within_namespace)(query, self.namespace)
@@ -81,15 +89,13 @@ class NamespaceRecords(Value, Generic[T], frozen=True):
         return self.scope.restrict(meant, self.fields, default_is_none=self.default_is_none)
 
 
-class VisibleLetters(Value, frozen=True):
+class VisibleLetters(_NarrowRecords[DeadLetter], frozen=True):
     """The letters of a namespace without tombstones. `records` are all of every namespace, for those who know keys;
     `with_deleted` those of this one, and `counted` those that are in its numbers.
 
     Over all namespaces, items of named queues that have not failed are seen and counted only `with_items`.
     """
 
-    records: Collection[DeadLetter]
-    namespace: str = ALL_NAMESPACES
     scope: Scope | None = None
     payloads: bool = True  #: whether payloads can be searched
     with_items: bool = False
@@ -104,30 +110,12 @@ class VisibleLetters(Value, frozen=True):
         """The letters of the namespace, and its tombstones, as its numbers have them."""
         return replace(self.with_deleted, failed_only=not self.with_items)
 
-    async def write(self, records: Sequence[DeadLetter]) -> list[Result[DeadLetter]]:
-        """As `records` does it; under the key of a tombstone nothing can be created."""
-        return await self.records.write(records)
-
-    async def remove(self, records: Sequence[DeadLetter]) -> list[bool | StoreError]:
-        return await self.records.remove(records)
-
     async def get(self, keys: Sequence[str]) -> list[Result[DeadLetter]]:
         found = await self.with_deleted.get(keys)
         return [None if isinstance(each, DeadLetter) and each.is_deleted else each for each in found]
 
-    async def find(self, query: Query, after: Cursor | None = None) -> Page[DeadLetter]:
-        return await self.counted.find(without_deleted(self._without_payloads(query)), after)
-
-    async def tally(
-        self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
-    ) -> Tally:
-        return await self.counted.tally(without_deleted(self._without_payloads(query)), by, sums=sums, spans=spans)
-
-    async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
-        return await self.counted.histogram(without_deleted(self._without_payloads(query)), buckets)
-
-    def _without_payloads(self, query: Query) -> Query:
-        return query if self.payloads else without_payload_search(query)
+    def _narrow(self, query: Query) -> Query:
+        return self.counted._narrow(without_deleted(query if self.payloads else without_payload_search(query)))
 
 
 def without_deleted(query: Query) -> Query:

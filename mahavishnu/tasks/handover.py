@@ -28,6 +28,7 @@ from mahavishnu.model.errors import (
     MahavishnuError,
     StoreError,
     StoreUnavailable,
+    require_answers,
 )
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import DeadLetter
@@ -202,12 +203,7 @@ class HandOver:
     async def _read_letters(self, tasks: Sequence[TaskRecord]) -> list[DeadLetter | None]:
         """Return both letters that each of these tasks can have, one pair after the other."""
         keys = [self._context.key(name, task.namespace, task.queue) for task in tasks for name in letter_ids_of(task)]
-        found: list[DeadLetter | None] = []
-        for letter in await self._context.letters.records.get(keys) if keys else ():
-            if isinstance(letter, StoreError):
-                raise letter
-            found.append(letter)
-        return found
+        return require_answers(await self._context.letters.records.get(keys) if keys else ())
 
     async def find_needed(self, tasks: Sequence[TaskRecord]) -> set[str]:
         """Return the ids of those tasks that a letter may still go on with, or that have none yet."""

@@ -12,16 +12,6 @@ from mahavishnu.tasks.staleness_rules import StalenessWatch
 from mahavishnu.tasks.task import OldTransition, TaskRecord
 
 
-def _moved_at(task: TaskRecord) -> datetime:
-    """Return when the task, or a step of it, was moved last."""
-    return task.transitions[-1].at if task.transitions else task.created_at
-
-
-def _entered_second(task: TaskRecord) -> int:
-    """Return when the task entered its state, as a number that can be added up: stores find the mean."""
-    return int(task.state_entered_at.timestamp())
-
-
 def _reconcile(theirs: TaskRecord, ours: TaskRecord, now: datetime) -> ReconcileResult[TaskRecord]:
     """Return what becomes of a task whose run went on in the local store while the other one was away."""
     try:
@@ -47,8 +37,14 @@ TASKS = record_kind(
         ("namespace", "owes"),
     ],
     more=[
-        Field("moved_at", FieldType.DATE, _moved_at, derived=True),
-        Field("entered_second", FieldType.INTEGER, _entered_second, derived=True),
+        Field(
+            "moved_at",
+            FieldType.DATE,
+            lambda task: task.transitions[-1].at if task.transitions else task.created_at,
+            derived=True,
+        ),
+        # A number can be added up: stores find the mean.
+        Field("entered_second", FieldType.INTEGER, lambda task: int(task.state_entered_at.timestamp()), derived=True),
     ],
     reconcile=_reconcile,
 )

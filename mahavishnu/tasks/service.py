@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from mahavishnu.classify.exceptions import error_text
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
-from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, StoreError
+from mahavishnu.model.errors import (
+    ChangedMeanwhile,
+    IllegalMove,
+    MahavishnuError,
+    NoSuchTask,
+    require_answers,
+)
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason
@@ -259,9 +265,7 @@ class Lifecycle:
             if (after := move(self._require(task_id, before))) is before:
                 return None
             after, old = old_transitions(after)
-            for failed in await self.old_transitions.write(old) if old else ():
-                if isinstance(failed, StoreError):
-                    raise failed
+            require_answers(await self.old_transitions.write(old) if old else ())
             return after
 
         before, after = await write_with_retry(self.tasks, task_id, move_stored, what="task", known=known)

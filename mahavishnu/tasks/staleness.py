@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from mahavishnu.capture.capture import LetterIntake
 from mahavishnu.engine.context import QueueContext
-from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchTask, StoreError
+from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchTask, StoreError, require_answers
 from mahavishnu.model.events import Event, EventName, log_event
 from mahavishnu.model.json_value import MOST_NODES, is_too_large
 from mahavishnu.model.letter import DeadLetter
@@ -407,9 +407,7 @@ class StaleMoves:
             after, old = old_transitions(after)
             ended.append(after)
             aside.extend(old)
-        for written in await self._lifecycle.old_transitions.write(aside) if aside else ():
-            if isinstance(written, StoreError):
-                raise written
+        require_answers(await self._lifecycle.old_transitions.write(aside) if aside else ())
         return ended
 
     async def _make_letters(

@@ -27,6 +27,7 @@ from mahavishnu.model.errors import (
     StepsGone,
     StoreError,
     StoreUnavailable,
+    require_answers,
 )
 from mahavishnu.model.ids import new_entry_id, new_token
 from mahavishnu.model.json_value import EMPTY, Json
@@ -295,13 +296,8 @@ class Tracking:
 
     async def _find_tasks(self, letter: DeadLetter) -> list[TaskRecord]:
         """Return the existing tasks that a run of the letter may continue, in the order of choice."""
-        found: list[TaskRecord] = []
-        for task in await self._lifecycle.tasks.get([*tasks_of(letter), new_task_id(letter)]):
-            if isinstance(task, StoreError):
-                raise task
-            if task is not None and self._context.namespace in (task.namespace, ALL_NAMESPACES):
-                found.append(task)
-        return found
+        found = require_answers(await self._lifecycle.tasks.get([*tasks_of(letter), new_task_id(letter)]))
+        return [task for task in found if task and self._context.namespace in (task.namespace, ALL_NAMESPACES)]
 
     async def _start(self, run: TaskRun) -> TaskRun:
         self.signs.begin(run)

@@ -19,6 +19,8 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct, field
+
 from mahavishnu.model.errors import CannotRestore, InvalidPayload
 from mahavishnu.model.json_value import (
     EMPTY,
@@ -60,14 +62,11 @@ _CLASSES = frozenset(["enum", "dataclass", "namedtuple", "model"])
 _MAKERS: Mapping[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-class TypeTree:
+class TypeTree(Struct):
     """Kind of a part of a payload, and those of its parts by name or place."""
 
-    __slots__ = ("kind", "parts")
-
-    def __init__(self) -> None:
-        self.kind: str | None = None
-        self.parts: dict[str, TypeTree] = {}
+    kind: str | None = None
+    parts: dict[str, TypeTree] = field(default_factory=dict)
 
     def part(self, step: str | int) -> TypeTree | None:
         """Return what is known of a member, or of an element by its place, with what is said of all elements."""
@@ -78,9 +77,7 @@ class TypeTree:
 
     def with_details(self, other: TypeTree) -> TypeTree:
         """The same, where `other` says nothing else."""
-        both = TypeTree()
-        both.kind = other.kind or self.kind
-        both.parts = {**self.parts, **other.parts}
+        both = TypeTree(other.kind or self.kind, {**self.parts, **other.parts})
         for name in self.parts.keys() & other.parts.keys():
             both.parts[name] = self.parts[name].with_details(other.parts[name])
         return both
@@ -97,11 +94,7 @@ def tree_of(types: Mapping[str, str]) -> TypeTree:
     return root
 
 
-def _refuse_type(value: Any) -> Any:
-    raise TypeError(type(value).__name__)
-
-
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse_type).encode
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 def write_json(value: Any, kinds: Iterable[ValueKind] = (), name: str = "task") -> tuple[Json, Json]:

@@ -18,7 +18,7 @@ from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
 from mahavishnu.model.errors import CannotRestore, InvalidInput
 from mahavishnu.model.json_value import EMPTY, Json
-from mahavishnu.model.letter import DeadLetter, as_dict, evolve
+from mahavishnu.model.letter import DeadLetter, evolve
 from mahavishnu.model.permissions import Permission, Principal, Scope
 from mahavishnu.values.encryption import (
     ENCRYPTED,
@@ -80,7 +80,7 @@ class TestALetter:
         shop = Shop(app)
         await shop.fail()
         (letter,) = await open_letters(app)
-        assert CANARY not in repr(as_dict(letter))
+        assert CANARY not in repr(letter.to_dict())
         assert set(letter.payload_types.value.values()) == {ENCRYPTED}
         assert letter.task["order"] == "A-1"
         shop.broken = False
@@ -124,7 +124,7 @@ class TestALetter:
         shop.broken = False
         assert (await queue_of(app).retry_task("charge:A-1"))["success"]
         assert str(shop.calls[0][2]) == "1.5"
-        assert '"1.5"' not in repr(as_dict((await queue_of(app).list_tasks("completed"))[0]))
+        assert '"1.5"' not in repr((await queue_of(app).list_tasks("completed"))[0].to_dict())
 
     async def test_whose_key_is_gone_stays_says_why_and_uses_up_no_attempt(self, any_house: House) -> None:
         before = any_house.app(**settings("k1"))
@@ -166,7 +166,7 @@ class TestALetter:
         (letter,) = await open_letters(app)
         letters = queue_of(app).letters
         edited = await letters.edit(letter.task_id, patch={"pin": "13.75"}, by="ann")
-        assert "13.75" not in repr(as_dict(edited))
+        assert "13.75" not in repr(edited.to_dict())
         assert edited.task["card"] == letter.task["card"]
         whole = {**edited.task, "order": "A-9"}
         edited = await letters.edit(letter.task_id, task=whole, by="ann")
@@ -227,7 +227,7 @@ class TestALetter:
         (claim,) = await queue_of(app).claims.claim("elsewhere")
         assert claim.letter.task["card"]["number"] == CANARY
         await queue_of(app).claims.settle(claim.letter.task_id, claim.token, "failed", error="no")
-        assert CANARY not in repr(as_dict(await letter_of(queue_of(app), "charge:A-1")))
+        assert CANARY not in repr((await letter_of(queue_of(app), "charge:A-1")).to_dict())
 
     async def test_an_item_of_a_named_queue_is_encrypted_until_it_is_leased(self, any_house: House) -> None:
         queue = queue_of(any_house.app(**settings("k1")))
@@ -412,7 +412,7 @@ async def test_what_is_imported_in_clear_is_stored_encrypted(house: House) -> No
 
     (letter,) = await dlq.list_tasks()
     assert list(imported.taken.values()) == ["new"]
-    assert CANARY not in str(as_dict(letter)) and letter.captured_task is not None
+    assert CANARY not in str(letter.to_dict()) and letter.captured_task is not None
     assert (await dlq.letters.reveal("wf_1", by="ann"))["task"] == edited
     for task in (captured, edited):
         await dlq.enqueue("wf_1", task, [], "connection reset")

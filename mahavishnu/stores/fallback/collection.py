@@ -6,9 +6,8 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,14 +22,15 @@ from mahavishnu.stores.base import (
     Histogram,
     Page,
     Result,
-    Store,
     Tally,
     find_pages,
 )
-from mahavishnu.stores.fallback.drain import BATCH, Arrival, DrainResult, LocalCopy, drain, local_copy_kind
+from mahavishnu.stores.fallback.drain import BATCH, DrainResult, LocalCopy, drain, local_copy_kind
 from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally, is_uncertain
-from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.memory import histogram_of, tally_of
+
+if TYPE_CHECKING:
+    from mahavishnu.stores.fallback.store import FallbackStore
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -118,24 +118,10 @@ def _is_shown(order: Order[Any], position: tuple[Any, ...], shown: Cursor | None
         raise foreign_cursor() from None
 
 
-class StorePair(Protocol):
-    """Two stores as a collection sees them, with the outage that is one for all kinds."""
-
-    primary: Store
-    local: Store
-    lease_watch: LeaseWatch
-    on_arrival: Arrival | None
-
-    @property
-    def away(self) -> StoreError | None: ...
-    def primary_failed(self, problem: StoreError) -> None: ...
-    def change(self) -> AbstractAsyncContextManager[None]: ...
-
-
 class FallbackCollection(Generic[T]):
     """One kind of record of a `FallbackStore`: reads and writes go to the store that has the record."""
 
-    def __init__(self, pair: StorePair, kind: Kind[T]) -> None:
+    def __init__(self, pair: FallbackStore, kind: Kind[T]) -> None:
         self.kind = kind
         self.drained = False  # True while nothing is kept locally, as far as this process knows
         self.forbidden: StoreMisconfigured | None = None  # why the primary store refuses this kind, while it does

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any, Generic
 
-from msgspec import Raw, field
+from msgspec import Raw, Struct, field
 
 from mahavishnu.model.errors import CorruptRecord, ItemFailed, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.record import Value
@@ -94,7 +94,8 @@ def plan(kind: Kind[Any], index: str, found: Mapping[str, Any], settings: Mappin
             missing[f.name] = wanted
             continue
         here = existing[f.name]
-        if _is_open_object(here) and f.type in (FieldType.JSON, FieldType.BLOB, FieldType.FLAT):
+        is_open = here.get("type", "object") == "object" and here.get("enabled", True) not in (False, "false")
+        if is_open and f.type in (FieldType.JSON, FieldType.BLOB, FieldType.FLAT):
             # Made by hand from the documentation: payloads would make it grow, so they are kept beside it.
             moved.add(f.name)
             if f.type is FieldType.FLAT:
@@ -176,10 +177,6 @@ def _incomplete(found: Mapping[str, Any]) -> list[str]:
     if found.get("_routing", {}).get("required", False) not in (False, "false"):
         problems.append("_routing is required")
     return problems
-
-
-def _is_open_object(here: Mapping[str, Any]) -> bool:
-    return here.get("type", "object") == "object" and here.get("enabled", True) not in (False, "false")
 
 
 def _contradiction(wanted: Mapping[str, Any], here: Mapping[str, Any]) -> str:
@@ -329,57 +326,37 @@ def _terms(value: Any) -> dict[str, list[str]]:
     return terms
 
 
-class WriteRequest:
+class WriteRequest(Struct, eq=False):
     """One call to write or remove: its results, and the writes that still wait to be sent."""
 
-    __slots__ = ("done", "left", "results", "since", "waiting")
-
-    def __init__(self, results: list[Any]) -> None:
-        self.results = results
-        self.waiting: list[PendingWrite] = []  # the next one last
-        self.left = 0
-        self.since = time.monotonic()
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    results: list[Any]
+    waiting: list[PendingWrite] = field(default_factory=list)  # the next one last
+    left: int = 0
+    since: float = field(default_factory=time.monotonic)
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class PendingWrite:
-    """One record that is to be created, replaced or removed."""
+class PendingWrite(Struct, eq=False):
+    """One record of a call that is to be created, replaced or removed."""
 
-    __slots__ = (
-        "_place",
-        "body",
-        "call",
-        "key",
-        "looked_again",
-        "plainly",
-        "record",
-        "removes",
-        "stamp",
-        "trouble",
-        "uncertain",
-    )
-
-    def __init__(self, call: WriteRequest, place: int, record: Any, key: str, stamp: str, removes: bool) -> None:
-        self.call: WriteRequest | None = call
-        self._place = place
-        self.record = record
-        self.key = key
-        self.removes = removes
-        self.stamp = stamp
-        self.body = b""
-        self.plainly = True  # as a document that people can read, unless the server refuses it
-        self.uncertain = False  # it may have landed, but the answer was lost
-        self.looked_again = False  # the index was looked at once more: the server said it is gone, or lacks a field
-        self.trouble: StoreError | None = None
-        call.waiting.append(self)
-        call.left += 1
+    call: WriteRequest | None
+    place: int
+    record: Any
+    key: str
+    stamp: str
+    removes: bool
+    body: bytes = b""
+    plainly: bool = True  # as a document that people can read, unless the server refuses it
+    uncertain: bool = False  # it may have landed, but the answer was lost
+    looked_again: bool = False  # the index was looked at once more: the server said it is gone, or lacks a field
+    trouble: StoreError | None = None
 
     def settle(self, result: Any) -> None:
         """Give the result to the caller, once."""
         if (call := self.call) is None:
             return
         self.call = None
-        call.results[self._place] = result
+        call.results[self.place] = result
         call.left -= 1
         if not call.left and not call.done.done():
             call.done.set_result(None)

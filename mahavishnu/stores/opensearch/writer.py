@@ -81,7 +81,8 @@ class GroupCommit(Generic[T]):
             call = WriteRequest(results)
             # The first of a key has to be decided before the next one is sent: two bulks keep no order.
             places = self._prepare(call, records, places, removes)
-            if call.left:
+            if call.waiting:
+                call.left = len(call.waiting)
                 call.waiting.reverse()
                 self._calls.append(call)
                 self._waiting += call.left
@@ -105,7 +106,7 @@ class GroupCommit(Generic[T]):
                 if not removes:
                     call.results[place] = ItemFailed(key[:80], f"its key must have 1 to {LONGEST_KEY} bytes")
             elif version is None or len(version) == 3:  # else this store has not given it, so it has changed
-                PendingWrite(call, place, record, key, new_stamp(), removes)
+                call.waiting.append(PendingWrite(call, place, record, key, new_stamp(), removes))
         return repeated
 
     def _start(self) -> None:
