@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-NO_ROOMS = frozenset({"benchmarks", "docs", "proofs", "support", "tools", "typing"})  # each is about more than a module
+NO_ROOMS = frozenset(
+    {"benchmarks", "demo", "docs", "proofs", "support", "tools", "typing"}
+)  # each is about more than a module
 ROOTS = ("tests", "plugins")  # where pytest looks for tests
 NAMED_IN_A_DOCUMENT = frozenset({"unit/test_dead_letter_queue.py"})  # users are told to run it
 

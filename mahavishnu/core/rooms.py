@@ -42,9 +42,7 @@ _NAMES = (
 _PROCESSES = Room(
     groups=(
         CommandGroup("serve", "Serve the HTTP API.", "mahavishnu.core.processes:serve"),
-        CommandGroup(
-            "demo", "Run workflows that fail in telling ways, retry them, and watch.", "mahavishnu.core.demo:demo"
-        ),
+        CommandGroup("demo", "Run workflows that fail in telling ways, retry them, and watch.", "mahavishnu_demo:demo"),
     )
 )
 

@@ -18,9 +18,9 @@ from playwright.async_api import Locator, Page, expect
 
 from mahavishnu.core.app import MahavishnuApp
 from mahavishnu.core.config import MahavishnuSettings
-from mahavishnu.core.demo import QuickClock
 from mahavishnu.core.processes import open_listener, run_server, url_of
 from mahavishnu.model.clock import SystemClock
+from mahavishnu_demo import QuickClock
 from tests.console.browser.conftest import Open
 from tests.console.browser.shop import order_of, price
 from tests.proofs.test_monitoring import free_port, receiver, running

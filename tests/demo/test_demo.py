@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mahavishnu.core.demo import demo_settings, summary_lines, view
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus, Resolution, ResolutionStatus
 from mahavishnu.testing import make_letter
+from mahavishnu_demo import demo_settings, summary_lines, view
 from tests.core.test_processes_worker import lines_until, started
 
 NEXT = "Next: docs/quickstart.md keeps the failures of your own workflows in five lines."
