@@ -10,7 +10,7 @@ import os
 import weakref
 from asyncio import Future
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -419,25 +419,34 @@ class CapturePipeline:
 
     async def _record(self, made: Sequence[tuple[PendingCapture, DeadLetter]]) -> None:
         """Record the letters by one write; those that need more than that are recorded one by one."""
-        results: Sequence[DeadLetter | Exception | None]
+        letters, taker = [letter for _, letter in made], self._queue.taker
+        results: Sequence[DeadLetter | Exception | None] = ()
+        claimed: Mapping[str, DeadLetter] = {}
         try:
-            alone = self._queue.session.used_elsewhere
-            results = [None] * len(made)
-            if not alone:
-                with self._queue.session.in_use():
-                    results = await self._intake.record_many([letter for _, letter in made])
-        except UsedElsewhere:
-            results = [None] * len(made)
-        except Exception as problem:
-            results = [problem] * len(made)
-        for (capture, letter), result in zip(made, results, strict=True):
-            if isinstance(result, DeadLetter):
-                try:
-                    capture.context.run(self._finish_new, capture, result)
-                except Exception:  # the others are stored, too, and somebody waits for them
-                    log.exception("letter %r is stored, but something stumbled over it", result.key)
-            else:
-                self._batcher.spawn(self._record_alone(capture, letter, result), [capture], capture.context)
+            try:
+                if not self._queue.session.used_elsewhere:
+                    with self._queue.session.in_use():
+                        claimed = taker.claim_new(letters) if taker is not None else {}
+                        results = await self._intake.record_many([claimed.get(each.entry_id, each) for each in letters])
+            except UsedElsewhere:
+                pass
+            except Exception as problem:
+                results = [problem] * len(made)
+            kept: list[DeadLetter] = []
+            for (capture, letter), result in zip(made, results or [None] * len(made), strict=True):
+                if isinstance(result, DeadLetter):
+                    shown = letter if letter.entry_id in claimed else result  # its claim is told of when its run begins
+                    kept.append(shown)
+                    try:
+                        capture.context.run(self._finish_new, capture, shown)
+                    except Exception:  # the others are stored, too, and somebody waits for them
+                        log.exception("letter %r is stored, but something stumbled over it", result.key)
+                else:
+                    self._batcher.spawn(self._record_alone(capture, letter, result), [capture], capture.context)
+            self._log_kept(kept)
+        finally:
+            if taker is not None and claimed:
+                taker.take_new(claimed, results)
 
     async def _record_alone(self, capture: PendingCapture, letter: DeadLetter, problem: Exception | None) -> None:
         """Record one whose task has a letter already, or that there is no room for, or that met a `problem`."""
@@ -448,6 +457,7 @@ class CapturePipeline:
                 stored = self._note_waiting(letter, self._queue.waiting.keep_outside(letter), lost)
             if isinstance(stored, DeadLetter):
                 self._finish(capture, stored)
+                self._log_kept([stored])
             else:
                 capture.end(CaptureOutcome(letter.task_id, capture.category, problem=stored))
         except Exception as another:
@@ -503,8 +513,18 @@ class CapturePipeline:
         self._counts["manually_enqueued" if capture.requested else "auto_enqueued"] += 1
         if not capture.future.done():  # otherwise the caller gave up
             capture.future.set_result(CaptureOutcome(task_id=letter.task_id, category=capture.category, letter=letter))
-        extra = log_event("capture.kept", **letter_fields(letter))
-        log.warning("task %s is in the DLQ (%s): %s", letter.task_id, capture.reason, letter.last_error, extra=extra)
+
+    def _log_kept(self, kept: Sequence[DeadLetter]) -> None:
+        """Log the letters of one moment: one with its facts, or how many there are, and each for debugging."""
+        if len(kept) > 1 and log.isEnabledFor(logging.INFO):
+            by_category = Counter(str(letter.error_category) for letter in kept)
+            counts = ", ".join(f"{category} {count}" for category, count in by_category.most_common())
+            log.info("captured %d failures: %s", len(kept), counts, extra=log_event("capture.kept", count=len(kept)))
+        level = logging.DEBUG if len(kept) > 1 else logging.INFO
+        for letter in kept if log.isEnabledFor(level) else ():
+            name = letter.failures[-1].type or letter.last_error
+            facts = (letter.key, name, letter.error_category, _next_retry(letter))
+            log.log(level, "captured %s: %s (%s), %s", *facts, extra=log_event("capture.kept", **letter_fields(letter)))
 
     def _give_up(self, capture: PendingCapture, problem: BaseException) -> None:
         """Log a failure that could not be captured, with its payload: this is the only trace of it."""
@@ -522,6 +542,13 @@ class CapturePipeline:
         )
         why = f"{type(problem).__name__}: {safe_str(problem)}"
         resolve(capture.future, CaptureOutcome(request.task_id, problem=why))
+
+
+def _next_retry(letter: DeadLetter) -> str:
+    if letter.next_retry_at is None:
+        return "no retry planned"
+    seconds = (letter.next_retry_at - letter.updated_at).total_seconds()
+    return f"retry in {seconds / 60:.0f} min" if seconds >= 60 else f"retry in {seconds:.0f} s"
 
 
 def _classifier_context(capture: PendingCapture, now: datetime) -> Any:

@@ -125,9 +125,8 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int, read: ReadF
     """One run for each repo, so many at a time; one that fails disturbs no other. Without repos, one run."""
     if not repos:
         return await run_whole(run, repos, read)
+    names, attempt, task = list(dict.fromkeys(repos)), current_attempt.get(), asyncio.current_task()
     places = asyncio.Semaphore(concurrency)
-    names = list(dict.fromkeys(repos))
-    attempt = current_attempt.get()
 
     async def one(repo: str) -> WorkflowResult:
         async with places:
@@ -135,11 +134,17 @@ async def run_each(run: Run, repos: Sequence[str], concurrency: int, read: ReadF
                 current_attempt.set(replace(attempt, part=repo))
             return await run_whole(run, [repo], read)
 
-    # Also for a single repo: the group passes on a cancellation that a run swallows, so that the answer of a run that
-    # was interrupted is not taken for its outcome.
-    async with asyncio.TaskGroup() as group:
-        tasks = {name: group.create_task(one(name)) for name in names}
-    results = {name: task.result() for name, task in tasks.items()}
+    # A cancellation that a run swallows is passed on, so that the answer of a run that was interrupted is not taken for
+    # its outcome: by the group, or here, where a retry has a task of its own already.
+    if attempt is not None and len(names) == 1 and task is not None:
+        before = task.cancelling()
+        results = {names[0]: await run_whole(run, names, read)}
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
+    else:
+        async with asyncio.TaskGroup() as group:
+            tasks = {name: group.create_task(one(name)) for name in names}
+        results = {name: task.result() for name, task in tasks.items()}
     failures = [result for result in results.values() if result.failed]
     if not failures:
         return WorkflowResult(status="completed", results=results)

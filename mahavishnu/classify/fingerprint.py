@@ -148,14 +148,14 @@ def normalize(message: str, type_name: str | None = None) -> str:
         text = _without_values(text, 2 if name in _CODE_DEFECTS else 1 if module else 0)
     if "@" in text:
         text = _MAIL.sub("<mail>", text)
-    if _DIGIT.search(text) is not None:
+    if has_digits := _DIGIT.search(text) is not None:
         text = _TIME.sub("<time>", text)
         text = _ADDRESS.sub("<address>", text)
+    if "/" in text or "\\" in text:
         text = _PATH.sub("<path>", text)
+    if has_digits:
         text = _TOKEN.sub(_plain_token, text)
         text = _NUMBERS.sub("<n>", text)
-    else:
-        text = _PATH.sub("<path>", text)
     if "<value>, " in text:
         text = _VALUES.sub("<value>", text)
     if "\n" in text:  # many rows may have the same fault

@@ -12,10 +12,10 @@ BATCH_SIZE = 100  # two batches are in flight at once, so callers of the first c
 
 
 class Pending(Protocol):
-    """Something to be stored, with the future by which its caller waits for the answer."""
+    """Something to be stored, with the future by which its caller waits for the answer, if one does."""
 
     @property
-    def future(self) -> asyncio.Future[Any]: ...
+    def future(self) -> asyncio.Future[Any] | None: ...
 
 
 W = TypeVar("W", bound=Pending)
@@ -32,16 +32,16 @@ class Batcher(Generic[W]):
     """Hands to `store` what was added in the same turn of the event loop; `store` resolves the future of each.
 
     A caller may give up: what it added is stored all the same. If `store` raises or is cancelled, so is the future of
-    everything in the batch that has no answer yet; `on_cancelled` is called with that before, because an event loop
-    that ends cancels what it has not done.
+    everything in the batch that has no answer yet; `on_lost` is called with each of the batch before, because an event
+    loop that ends cancels what it has not done.
     """
 
     def __init__(
         self,
         store: Callable[[Sequence[W]], Awaitable[None]],
-        on_cancelled: Callable[[W], object] = lambda pending: None,
+        on_lost: Callable[[W], object] = lambda pending: None,
     ) -> None:
-        self._store, self._on_cancelled = store, on_cancelled
+        self._store, self._on_lost = store, on_lost
         # The batch that still takes more, and its event loop. In one attribute, as several threads may replace it: one
         # whose batch is no longer here begins another.
         self._open: tuple[asyncio.AbstractEventLoop, list[W]] | None = None
@@ -49,7 +49,7 @@ class Batcher(Generic[W]):
 
     def add(self, pending: W) -> None:
         """Store this with the next batch."""
-        loop = pending.future.get_loop()
+        loop = asyncio.get_running_loop()
         current = self._open
         if current is None or current[0] is not loop or len(current[1]) == BATCH_SIZE:
             current = self._open = (loop, [])
@@ -95,8 +95,6 @@ class Batcher(Generic[W]):
         problem = None if task.cancelled() else task.exception()
         if task.cancelled() or problem is not None:
             for pending in batch:
-                if problem is None:
-                    self._on_cancelled(pending)
-                    pending.future.cancel()
-                elif not pending.future.done():
-                    pending.future.set_exception(problem)
+                self._on_lost(pending)
+                if pending.future is not None and not pending.future.done():
+                    pending.future.cancel() if problem is None else pending.future.set_exception(problem)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from mahavishnu.engine.audit import AuditLog, MayAct
 from mahavishnu.engine.breaker import Breakers
@@ -103,6 +103,16 @@ class QueueOptions:
         object.__setattr__(self, "rules", (*self.rules, *given))
 
 
+class Taker(Protocol):
+    """Takes new letters as they are stored: written as claimed, they cost no claim of their own, and no search."""
+
+    def claim_new(self, letters: Sequence[DeadLetter]) -> Mapping[str, DeadLetter]:
+        """Return letters to be run at once, as they are once claimed, by entry id. `take_new` has to follow."""
+
+    def take_new(self, claimed: Mapping[str, DeadLetter], results: Sequence[object]) -> None:
+        """Run those of them that were stored, as these results of their write say."""
+
+
 class QueueContext:
     """The parts that the services of one queue share. Some can be replaced at any time, so services read them here."""
 
@@ -175,6 +185,7 @@ class QueueContext:
         # Makes another store like this one, for a thread of its own: set by an app that has made the store.
         self.open_beside: Callable[[], Store] | None = None
         self.config_error: str | None = None  # why the settings were not read again: set by an app
+        self.taker: Taker | None = None  # the processor of this process
         self.on_room_made: Callable[[], object] = lambda: None  # called when letters that wait may be let in
 
     def _enter_namespace(self) -> None:

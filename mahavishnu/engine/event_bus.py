@@ -41,13 +41,20 @@ class EventBus:
         """`counts` gets `events_dropped`: how often a listener was told nothing, because it was too slow."""
         self._counts: Counter[str] = Counter() if counts is None else counts
         self._listeners: list[tuple[Listener, Collection[EventName] | None]] = [(_log_event, None)]
+        self._by_name: dict[EventName, tuple[Listener, ...]] = {}  # as they are found: forgotten with each change
         self._queued: list[QueuedListener] = []
         self._to_finish: list[Callable[[], Awaitable[object]]] = []
 
     def subscribe(self, listener: Listener, names: Collection[EventName] | None = None) -> Callable[[], None]:
         """Call a quick part of the queue with each event, or those of these names. Returns a function that ends it."""
         self._listeners.append((listener, names))
-        return lambda: self._listeners.remove((listener, names))
+        self._by_name.clear()
+
+        def end() -> None:
+            self._listeners.remove((listener, names))
+            self._by_name.clear()
+
+        return end
 
     def listen(
         self, listener: Listener, show: Callable[[Event], Event | None] = lambda event: event
@@ -87,9 +94,10 @@ class EventBus:
 
     def publish(self, event: Event) -> None:
         """Call every listener with this event. Raises only what ends a program."""
-        for listener, names in list(self._listeners):
-            if names is not None and event.name not in names:
-                continue
+        if (listeners := self._by_name.get(event.name)) is None:
+            listeners = tuple(each for each, names in self._listeners if names is None or event.name in names)
+            self._by_name[event.name] = listeners
+        for listener in listeners:
             try:
                 listener(event)
             except ENDS:

@@ -37,6 +37,15 @@ class AttemptSpan:
     def note_outcome(self, error: BaseException | str | None) -> None:
         """Say how the attempt went."""
 
+    def __enter__(self) -> AttemptSpan:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """End nothing."""
+
+
+_NO_SPAN = AttemptSpan()
+
 
 class Tracing:
     """No tracing: the same methods, and nothing happens."""
@@ -52,12 +61,7 @@ class Tracing:
 
     def attempt(self, letter: DeadLetter) -> AbstractContextManager[AttemptSpan]:
         """Around an attempt: a span of its own."""
-        return _no_span()
-
-
-@contextmanager
-def _no_span() -> Iterator[AttemptSpan]:
-    yield AttemptSpan()
+        return _NO_SPAN
 
 
 class OpenTelemetryTracing(Tracing):

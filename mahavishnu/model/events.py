@@ -166,7 +166,8 @@ def _limit_value(value: Any) -> Any:
 # Names of log lines that machines look for. Besides these, each event of a queue (`EventName`) is a line under its own
 # name; a line without one has its module's name.
 LOG_EVENTS: Final = {
-    "capture.kept": "A failure is in the queue.",
+    "capture.kept": "A failure is in the queue. Of several in one moment there is one line with their `count`, "
+    "and a line each at the level DEBUG.",
     "capture.skipped": "A failure is not kept, because the strategy said so.",
     "capture.waits": "A failure is no letter yet: there is no room, or the store cannot take it. It is kept elsewhere.",
     "capture.in_memory": "A failure is in this process's memory only. The line has its redacted payload.",

@@ -225,7 +225,7 @@ def _without_payload(condition: Condition) -> Condition:
         case Not(inner):
             return Not(_without_payload(inner))
         case Is("more_words"):
-            return replace(condition, field="words")  # of errors only
+            return Is("words", condition.values)  # of errors only
         case At() | Is("task_values" | "task" | "metadata") | Missing("task" | "metadata"):
             raise PermissionDenied("searching in tasks and metadata", f"needs the permission {Permission.VIEW_PAYLOAD}")
     return condition

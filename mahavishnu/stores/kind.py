@@ -36,6 +36,11 @@ def is_kept_locally(record: Record) -> bool:
     return record.version is not None and record.version[0] == LOCAL
 
 
+def is_uncertain(record: Record) -> bool:
+    """Return True for a locally kept record that may have a twin in the primary store, and cannot be changed yet."""
+    return is_kept_locally(record) and bool(record.version and record.version[1])
+
+
 class FieldType(Enum):
     """Type of a field, which decides how it can be searched."""
 
@@ -63,8 +68,8 @@ class Field(Value, Generic[T], frozen=True):
     A `derived` field is only there to be searched: stores that keep documents add it to them. `path` may name the
     attribute that `value` gives as it is, so that many can be read at once. Of a `common` field most records have the
     same value: a search by it alone finds nearly all of them; `rare` values are those of a few, however many records
-    there are. A `late` field, of KEYWORDS, is rarely asked for: a store may make it of the document then, rather than
-    keep it with each record. `omitted` is the value of a document that leaves an INTEGER field out.
+    there are. A `late` field is rarely asked for, or by a text index: a store need not keep it with each record but may
+    read it from the document. `omitted` is the value of a document that leaves an INTEGER field out.
     """
 
     name: str
@@ -107,9 +112,10 @@ class Kind(Generic[T]):
     JSON fields, which stores add in a shape that suits them; `decode` reads a whole parsed document, and raises
     CorruptRecord for a broken one. `decode_text` may read a document's text quicker; it gives None where `decode` has
     to look. `versioned` puts a version on a record. `indexes` are the field lists worth an index where indexes cost
-    something. `reconcile` settles what two stores wrote under one key, at an instant (without it the primary store's
-    record stays), and `visible` says which of the two is shown meanwhile. `due` names the field that says when anyone
-    may pick a record up, if there is one. `lazy` kinds get their place when they are first used: an app is up sooner.
+    something; one that begins with a `sparse` field, which most records lack, may leave those out. `reconcile` settles
+    what two stores wrote under one key, at an instant (without it the primary store's record stays), and `visible` says
+    which of the two is shown meanwhile. `due` names the field that says when anyone may pick a record up, if there is
+    one. `lazy` kinds get their place when they are first used: an app is up sooner.
     `key` names the attribute that is a record's key, if that is a field of it. A kind with a `partition` is kept in a
     place that can be taken away as a whole: of its name, beside the others. `encode_derived` may give the derived
     fields as members of a JSON object quicker than one by one.
@@ -127,6 +133,7 @@ class Kind(Generic[T]):
     due: str | None = None
     lazy: bool = False
     key: str = "key"
+    sparse: tuple[str, ...] = ()
     decode_text: Callable[[str, Version], T | None] | None = None
     encode_derived: Callable[[T], str] | None = None
     partition: str | None = None

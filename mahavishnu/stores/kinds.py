@@ -50,9 +50,9 @@ KEYWORD, KEYWORDS, DATE, INTEGER = FieldType.KEYWORD, FieldType.KEYWORDS, FieldT
 _ENDING = "resolution.status._value_"
 
 
-def _fields(type_: FieldType, *names: str, omitted: int | None = None) -> list[Field[Any]]:
+def _fields(type_: FieldType, *names: str, omitted: int | None = None, late: bool = False) -> list[Field[Any]]:
     paths = [(name, PATHS.get(name, name)) for name in names]
-    return [Field(name, type_, attrgetter(path), path=path, omitted=omitted) for name, path in paths]
+    return [Field(name, type_, attrgetter(path), path=path, late=late, omitted=omitted) for name, path in paths]
 
 
 # A store may keep them in this order: a new one comes last of its type.
@@ -66,29 +66,37 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
     Field("error_category", KEYWORD, lambda letter: letter.error_category and str(letter.error_category)),
     Field("reason", KEYWORD, lambda letter: str(letter.reason)),
     *_fields(KEYWORD, "fingerprint", "previous_entry_id", "source_kind", "source_queue", "source_id", "original_state"),
-    *_fields(KEYWORD, "resolved_by", "verdict_author"),
-    Field("claim_owner", KEYWORD, lambda letter: letter.lease and letter.lease.owner),
-    *_fields(KEYWORDS, "repos", "depends_on", "runs", "run_outcomes", "tags"),
+    *_fields(KEYWORD, "resolved_by", "verdict_author", late=True),
+    Field("claim_owner", KEYWORD, lambda letter: letter.lease and letter.lease.owner, late=True),
+    *_fields(KEYWORDS, "repos"),
+    *_fields(KEYWORDS, "depends_on", late=True),
+    *_fields(KEYWORDS, "runs", "run_outcomes", "tags"),
     Field("requeue_outcome", KEYWORD, lambda letter: letter.requeue and str(letter.requeue.outcome)),
     Field("adapter", KEYWORD, lambda letter: letter.adapter or ""),  # what has none can be asked for
     *_fields(KEYWORD, "bound_for"),
     *_fields(KEYWORD, "unfit"),
     Field("counted_group", KEYWORD, lambda letter: letter.counted and letter.counted.group),
-    Field("words", KEYWORDS, words_of, derived=True),
+    Field("words", KEYWORDS, words_of, derived=True, late=True),
     Field("more_words", KEYWORDS, more_words_of, derived=True, late=True),
     Field("task_values", KEYWORDS, task_values_of, derived=True, late=True),
-    *_fields(DATE, "failed_at", "created_at"),
+    *_fields(DATE, "failed_at", late=True),
+    *_fields(DATE, "created_at"),
     Field("captured_at", DATE, attrgetter("captured_at"), derived=True, path="captured_at"),
-    *_fields(DATE, "updated_at", "due_at", "next_retry_at", "last_retry_at", "exhausted_at", "completed_at"),
-    *_fields(DATE, "archived_at", "resolution_timestamp", "expires_at", "grouped_at"),
+    *_fields(DATE, "updated_at", "due_at"),
+    *_fields(DATE, "next_retry_at", late=True),
+    *_fields(DATE, "last_retry_at", "exhausted_at", "completed_at"),
+    *_fields(DATE, "archived_at", late=True),
+    *_fields(DATE, "resolution_timestamp", "expires_at", "grouped_at"),
     Field("seen_at", DATE, attrgetter("seen_at"), derived=True, path="seen_at"),
     Field("partition", INTEGER, attrgetter("partition"), derived=True, path="partition"),
-    *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", "priority", "generation"),
+    *_fields(INTEGER, "retry_count", "max_retries", "total_attempts", late=True),
+    *_fields(INTEGER, "priority", "generation"),
     *_fields(INTEGER, "dlq_retry_count", omitted=0),
     *_fields(INTEGER, "occurrences"),
-    *_fields(INTEGER, "revision", omitted=0),
-    Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic),
-    *_fields(INTEGER, "recoveries", *(name for _, name in TALLIES), omitted=0),
+    *_fields(INTEGER, "revision", omitted=0, late=True),
+    Field("requeue_automatic", INTEGER, lambda letter: letter.requeue and letter.requeue.automatic, late=True),
+    *_fields(INTEGER, "recoveries", omitted=0, late=True),
+    *_fields(INTEGER, *(name for _, name in TALLIES), omitted=0),
     Field("moved", INTEGER, lambda letter: letter.grouped_at and 1),
     *_fields(FieldType.FLAT, "metadata"),
     *_fields(TEXT, "error", "last_error", "verdict_reason", "resolution_notes"),
@@ -111,7 +119,7 @@ _LETTER_FIELDS: tuple[Field[Any], ...] = (
         "source_created_at",
         "counted",
     ),
-    Field("schema", INTEGER, lambda letter: SCHEMA),
+    Field("schema", INTEGER, lambda letter: SCHEMA, late=True),
 )
 
 
@@ -164,6 +172,7 @@ LETTERS: Kind[DeadLetter] = Kind(
         ("last_retry_at", "namespace"),
         ("run_outcomes", "namespace"),  # looked at again and again while a bulk run goes on
     ),
+    sparse=("completed_at", "exhausted_at", "last_retry_at"),
     reconcile=_reconcile_letters,
     visible=visible_letter,
     due="due_at",

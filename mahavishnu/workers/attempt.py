@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -76,7 +77,7 @@ def _task_of(letter: DeadLetter) -> object:
 
 
 log = logging.getLogger(__name__)
-_PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed
+_PROBE_SECONDS = 1.0  # for which a letter is given back whose target is being probed, or that waits for an outcome
 AssessAttempt = Callable[[BaseException | str, datetime, DeadLetter], Awaitable[Assessment]]
 """Assesses what a run of the letter raised or answered; `Assessor.assess_attempt` is one. It must not raise."""
 
@@ -118,38 +119,49 @@ class AttemptRunner:
         self._restore_task = context.restore_task or restorer_of(callback, context.value_kinds)
 
     async def run(self, leased: LeasedLetter) -> None:
-        """Run the letter, or give it back if the guard refuses it."""
-        now = self._clock.now()
-        if await self._guard(leased, now):
-            await self.execute(leased, now)
+        """Run the letter, or give it back if the guard refuses it. Its outcome may be written after that."""
+        now, letter = self._clock.now(), leased.letter
+        is_free = letter.due_at is None or letter.due_at > now
+        is_free = is_free and not letter.depends_on and leased.circuit not in self._breakers.not_closed
+        if not is_free and not await self._guard(leased, now):
+            return
+        attempt = await self._run(leased, now)
+        if attempt is None:
+            return
+        if attempt.unfit is not None or (attempt.called and attempt.error is not None):
+            await self._settle(attempt)
+            return
+        self._tell_breaker(attempt)
+        self._leases.write_outcome_later(leased, partial(self._with_outcome, attempt), partial(self._announce, attempt))
 
-    async def execute(self, leased: LeasedLetter, now: datetime | None = None) -> RunningAttempt:
-        """Run the letter, guard or not: call the workflow, assess its failure, settle the letter, announce it.
+    async def execute(self, leased: LeasedLetter) -> RunningAttempt:
+        """Run the letter, guard or not, and wait for its outcome to be written.
 
-        It starts `now`. A cancelled run is given back; one that ended in the same moment is settled all the same.
         Without `settled` the outcome does not count: another worker owns the letter, or the store could not be reached.
         """
+        attempt = await self._run(leased, self._clock.now())
+        return RunningAttempt(leased, leased.letter) if attempt is None else await self._settle(attempt)
+
+    async def _run(self, leased: LeasedLetter, now: datetime) -> RunningAttempt | None:
+        """Call the workflow, and assess its failure. None if the letter was lost. A cancelled run is given back."""
         letter = leased.letter
         self._context.announce(EventName.RETRY_STARTED, letter, now)
-        caller = asyncio.current_task()
-        cancelled_before = caller.cancelling() if caller else 0
-
-        def is_stopped() -> bool:
-            return leased.lost or (caller is not None and caller.cancelling() > cancelled_before)
-
-        running = leased.running = asyncio.ensure_future(self._call_and_assess(leased, letter, is_stopped))
         try:
-            attempt = await running
+            with self._context.tracing.attempt(letter) as span:
+                attempt = await self._call(leased, letter)
+                span.note_outcome(attempt.error)
+            if leased.lost or leased.stopped or self._leases.is_ending:  # its answer to an interruption is no outcome
+                raise asyncio.CancelledError
+            return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
         except asyncio.CancelledError:
-            if running.done() and not running.cancelled() and running.exception() is None:
-                await self._settle(running.result())  # it was quicker
-                raise
+            leased.running = None
             if leased.lost:
                 self._leases.report_stale(leased)
-                return RunningAttempt(leased, letter)
+                return None
             await self._leases.finish_write(self._leases.give_back(leased))
             raise
-        return await self._settle(attempt)
+        finally:
+            leased.running = None
 
     # --- guard
 
@@ -181,7 +193,9 @@ class AttemptRunner:
         if not leased.letter.depends_on:
             return True
         blocked = None
-        interval = self._context.limits.interval_seconds
+        interval, waits_for = self._context.limits.interval_seconds, leased.letter.depends_on
+        if any(each.outcome is not None and each.letter.task_id in waits_for for each in self._leases):
+            interval = min(interval, _PROBE_SECONDS)  # it is being written just now
         try:
             blocked = await blocked_by(self._context.letters, leased.letter)
         except StoreError as problem:
@@ -199,16 +213,6 @@ class AttemptRunner:
 
     # --- call, assess
 
-    async def _call_and_assess(
-        self, leased: LeasedLetter, letter: DeadLetter, is_stopped: Callable[[], bool]
-    ) -> RunningAttempt:
-        with self._context.tracing.attempt(letter) as span:
-            attempt = await self._call(leased, letter)
-            span.note_outcome(attempt.error)
-        if is_stopped():  # it was interrupted: what it answers or raises then, having swallowed that, is no outcome
-            raise asyncio.CancelledError
-        return attempt if attempt.error is None or attempt.unfit else await self._assess(attempt)
-
     async def _call(self, leased: LeasedLetter, letter: DeadLetter) -> RunningAttempt:
         """Call the workflow, a sync one in a thread, within a time limit; note any result or error."""
         limit_seconds = self._context.limits.run_seconds
@@ -220,28 +224,31 @@ class AttemptRunner:
         token, started = current_attempt.set(current), self._clock.monotonic()
         result: Any = None
         error: BaseException | str | None
+        self._leases.begin_run(leased, started, limit_seconds)
         try:
-            async with asyncio.timeout(limit_seconds) as limit:
-                try:
-                    task = self._restore_task(plain)
-                except CannotRestore as problem:
-                    why = self._context.letter_factory.mask_quotes(problem.why, plain.payload.shared_value)
-                    unfit = CannotRestore(problem.path, why, needs_edit=problem.needs_edit)
-                    return RunningAttempt(leased, letter, unfit=unfit)
-                result = await self._adapter.run(task, list(letter.repos))
-                error = failure_in_result(result)
+            try:
+                task = self._restore_task(plain)
+            except CannotRestore as problem:
+                why = self._context.letter_factory.mask_quotes(problem.why, plain.payload.shared_value)
+                unfit = CannotRestore(problem.path, why, needs_edit=problem.needs_edit)
+                return RunningAttempt(leased, letter, unfit=unfit)
+            result = await self._adapter.run(task, list(letter.repos))
+            error = failure_in_result(result)
         except BaseException as problem:  # also pytest's `fail`: meant for whoever calls workflows, which is us
             if is_end(problem):
                 raise
             error = problem
         finally:
+            leased.ends = math.inf
             current_attempt.reset(token)
             current.end()
+            while leased.running is not None and leased.running.cancelling():
+                leased.running.uncancel()  # whoever wanted that has left word why; anybody else was the workflow itself
         if result is None and error is None:  # a callback that ran the workflow, and did not look at its result
             error = current.own_failure
         if current.not_begun and error is not None and not current.tracked:  # its steps could not be looked up
             return RunningAttempt(leased, letter, unfit=current.not_begun[0])
-        if limit.expired():  # whatever it answered: it was interrupted
+        if leased.late:  # whatever it answered: it was interrupted
             error = TimeoutError(f"the run took longer than {limit_seconds:g} seconds")
         left = failed_repos(result, letter.repos) if error is not None else None
         ended, ended_at = self._clock.monotonic(), self._clock.now()
@@ -271,7 +278,7 @@ class AttemptRunner:
     # --- settle, announce
 
     async def _settle(self, attempt: RunningAttempt) -> RunningAttempt:
-        """Tell the breaker how the run went, write the outcome under the lease, and wake up when the letter is due."""
+        """Tell the breaker how the run went, and write the outcome under the lease."""
         if isinstance(attempt.unfit, StoreUnavailable):
             log.info("letter %r is given back, nothing was run: %s", attempt.leased.key, attempt.unfit)
             await self._leases.finish_write(self._put_off(attempt.leased, self._context.limits.interval_seconds))
@@ -285,8 +292,6 @@ class AttemptRunner:
         )
         if settled is not None and attempt.called and attempt.error is not None:
             await let_called_wait(self._context, attempt.called, settled)
-        if settled is not None and settled.status is DeadLetterStatus.PENDING and settled.due_at is not None:
-            self._wake(settled.due_at)
         return replace(attempt, settled=settled)
 
     async def _hand_back(self, leased: LeasedLetter, problem: CannotRestore) -> None:
@@ -315,7 +320,9 @@ class AttemptRunner:
         return note_task(after, attempt.task)
 
     def _announce(self, attempt: RunningAttempt, letter: DeadLetter) -> None:
-        """Announce the outcome that was written."""
+        """Announce the outcome that was written, and have the processor look when the letter is due again."""
+        if letter.status is DeadLetterStatus.PENDING and letter.due_at is not None:
+            self._wake(letter.due_at)
         self._context.meters.observe(
             "mahavishnu_attempt_duration_seconds", attempt.seconds, adapter=adapter_label(letter)
         )

@@ -382,6 +382,12 @@ class DueLetters:
         """Return how many letters of this adapter were found and not handed out."""
         return self._found.count(name)
 
+    def takes(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+        """Return those of these letters that may be run here, in whichever partition they are."""
+        shares = self._shares()
+        ours = [each for each in letters if self._queues is None or each.queue in self._queues]
+        return [each for each in ours if any(s.adapters is None or each.adapter in s.adapters for s in shares)]
+
     def expect_more(self) -> None:
         """Note that a letter that was handed out is still due: the next look will find it."""
         self._was_all = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
@@ -35,6 +36,7 @@ Change = Callable[[DeadLetter], DeadLetter]
 log = logging.getLogger(__name__)
 _PATIENCE = 8  # tries to write something while the store is away
 _ANSWER_SECONDS = 30.0  # for which the caller of a retry waits for its outcome to be written
+_EARLY_SECONDS = 0.001  # by which a run may be ended before its time: clocks round
 
 
 def _is_enough(tries: int) -> bool:
@@ -54,34 +56,41 @@ class LeasedLetter:
     circuit: str
     written: float
     running: asyncio.Task[Any] | None = None
+    ends: float = math.inf  # when its run has to be over
+    late: bool = False  # the run was cancelled because it took too long
     lost: bool = False  # another worker owns the letter
+    stopped: bool = False  # the run was cancelled because its worker stops, or its caller gave up
     by_hand: bool = False  # somebody waits for the answer
+    outcome: PendingOutcome | None = None  # its run has ended
 
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """The change that a run makes to its letter, on its way into the store, and the future that awaits it."""
+    """The change that a run makes to its letter, on its way into the store, and the future of who waits for that."""
 
     leased: LeasedLetter
     change: Change
     announce: Callable[[DeadLetter], object]  # called with the letter as it was written
-    future: asyncio.Future[DeadLetter | None]
     context: Context
+    future: asyncio.Future[DeadLetter | None] | None = None
 
 
 class LeaseTable:
-    """The leased letters, by key. Outcomes that arrive together are written together."""
+    """The leased letters, by key. Outcomes that arrive together are written together; runs that take long are ended."""
 
     def __init__(self, context: QueueContext, counts: Counter[str]) -> None:
         self._context, self._counts = context, counts
         self._letters, self._clock = context.letters, context.clock
         self._leased: dict[str, LeasedLetter] = {}
         self._writes: set[asyncio.Task[Any]] = set()
-        self._outcomes = Batcher(self._write_outcomes)
-        self._renewal: asyncio.Task[None] | None = None
-        self._new_limits = asyncio.Event()
+        self._outcomes = Batcher(self._write_outcomes, self._abandon)
+        self._watching: asyncio.Task[None] | None = None
+        self._watchers, self._started = 0, False  # how many need that
+        self._look, self._next_look = asyncio.Event(), math.inf
         self.on_renewal: Callable[[], Awaitable[object]] | None = None  # awaited whenever leases may have to be renewed
-        self._stopping = False
+        self.on_written: Callable[[LeasedLetter], object] = self.remove  # called when an outcome is no longer pending
+        self.unwritten = 0  # outcomes that nobody waits for
+        self._gives_up = True
 
     def __len__(self) -> int:
         return len(self._leased)
@@ -104,36 +113,50 @@ class LeaseTable:
         if leased.circuit in self._context.breakers.not_closed:
             self._context.breakers.release(leased.circuit, leased.token)
 
+    @property
+    def is_ending(self) -> bool:
+        """True if the event loop ends, which cancels every task."""
+        return self._watching is not None and self._watching.cancelling() > 0
+
     def start(self) -> None:
         """Begin to renew the leases, and to keep outcomes until the store takes them."""
-        self._stopping = False
-        self._renewal = asyncio.create_task(self._renew_leases(), name="mahavishnu leases")
+        self._gives_up, self._started = False, True
+        self._watch()
 
     def hurry(self) -> None:
         """Give outcomes up after some more tries: the worker stops."""
-        self._stopping = True
+        self._gives_up = True
 
     async def stop(self) -> None:
         """Finish all writes, and end the renewal of leases."""
         self.hurry()
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._outcomes.finish()
-        if self._renewal is not None:
-            self._renewal.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._renewal
-            self._renewal = None
+        if self._started:
+            self._started = False
+            await self._end_watch()
 
     @contextlib.asynccontextmanager
     async def renewing(self) -> AsyncIterator[None]:
         """Renew leases meanwhile, even if `start` was never called."""
-        renewal = asyncio.create_task(self._renew_leases()) if self._renewal is None else None
+        self._watch()
         try:
             yield
         finally:
-            if renewal is not None:
-                renewal.cancel()
-                await asyncio.wait({renewal})
+            await self._end_watch()
+
+    def _watch(self) -> None:
+        self._watchers += 1
+        if self._watchers == 1:
+            self._watching = asyncio.create_task(self._watch_leases(), name="mahavishnu leases")
+
+    async def _end_watch(self) -> None:
+        self._watchers -= 1
+        if not self._watchers and (watching := self._watching) is not None:
+            if not watching.cancelling():  # or else by the end of the event loop, which the runs have to know
+                self._watching = None
+                watching.cancel()
+            await asyncio.wait({watching})
 
     async def finish_write(self, write: Coroutine[Any, Any, R]) -> R:
         """Await this write to its end, even if the run is cancelled meanwhile."""
@@ -151,18 +174,26 @@ class LeaseTable:
         letter. None if the outcome could not be written for that reason, or because the store stays away; that of a
         retry by hand may be written after that.
         """
-        outcome = PendingOutcome(leased, change, announce, asyncio.get_running_loop().create_future(), copy_context())
-        self._outcomes.add(outcome)
+        future: asyncio.Future[DeadLetter | None] = asyncio.get_running_loop().create_future()
+        self._outcomes.add(PendingOutcome(leased, change, announce, copy_context(), future))
         if leased.by_hand:
             enough: asyncio.Future[Any] = asyncio.create_task(self._clock.sleep(_ANSWER_SECONDS))
-            answer: asyncio.Future[Any] = outcome.future
+            answer: asyncio.Future[Any] = future
             try:
                 await asyncio.wait((answer, enough), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 enough.cancel()
-            if not outcome.future.done():
+            if not future.done():
                 return None
-        return await outcome.future
+        return await future
+
+    def write_outcome_later(
+        self, leased: LeasedLetter, change: Change, announce: Callable[[DeadLetter], object]
+    ) -> None:
+        """Do the same while nobody waits; the lease is renewed until then."""
+        leased.outcome = PendingOutcome(leased, change, announce, copy_context())
+        self.unwritten += 1
+        self._outcomes.add(leased.outcome)
 
     async def _write_outcomes(self, outcomes: Sequence[PendingOutcome]) -> None:
         """Write outcomes that arrived together at once, and one by one where that is not enough."""
@@ -173,8 +204,9 @@ class LeaseTable:
             except LostLease:
                 outcome.context.run(self._refuse, outcome)
             except Exception as problem:
-                if not outcome.future.done():
+                if outcome.future is not None and not outcome.future.done():
                     outcome.future.set_exception(problem)
+                self._abandon(outcome, problem)
         results: Sequence[Result[DeadLetter]]
         try:
             results = await self._letters.write([letter for _, letter in changed]) if changed else ()
@@ -201,7 +233,7 @@ class LeaseTable:
             )
         except StoreError as problem:
             log.error("the outcome of letter %r could not be written, it will run again: %s", leased.key, problem)
-            resolve(outcome.future, None)
+            self._end(outcome, None)
         else:
             self._finish(outcome, letter) if letter is not None else self._refuse(outcome)
 
@@ -211,7 +243,7 @@ class LeaseTable:
 
         def gives_up(tries: int) -> bool:
             nonlocal while_working
-            if self._renewal is not None and not self._stopping:
+            if not self._gives_up:
                 if tries == _PATIENCE:
                     log.warning("the outcome of letter %r waits until the store answers", leased.key)
                 while_working = tries
@@ -221,11 +253,25 @@ class LeaseTable:
 
     def _finish(self, outcome: PendingOutcome, letter: DeadLetter) -> None:
         outcome.announce(letter)
-        resolve(outcome.future, letter)
+        self._end(outcome, letter)
 
     def _refuse(self, outcome: PendingOutcome) -> None:
         self.report_stale(outcome.leased)
-        resolve(outcome.future, None)
+        self._end(outcome, None)
+
+    def _abandon(self, outcome: PendingOutcome, problem: Exception | None = None) -> None:
+        if outcome.leased.outcome is outcome:
+            log.error("an attempt stumbled: its lease will run out", exc_info=problem)
+            self._end(outcome, None)
+
+    def _end(self, outcome: PendingOutcome, letter: DeadLetter | None) -> None:
+        """Answer who waits for the outcome. If nobody had to, the letter is given up here."""
+        if outcome.future is not None:
+            resolve(outcome.future, letter)
+        if outcome.leased.outcome is outcome:
+            outcome.leased.outcome = None
+            self.unwritten -= 1
+            self.on_written(outcome.leased)
 
     def report_stale(self, leased: LeasedLetter) -> None:
         """Announce that a run's outcome does not count: the letter has another owner, or its case was closed."""
@@ -263,25 +309,48 @@ class LeaseTable:
         """Wait between two tries to write while the store is away."""
         await self._clock.sleep(min(0.1 * 2**tries, 5.0))
 
-    async def _renew_leases(self) -> None:
-        """Renew each lease at half of its life, whether its letter is running or waits for a place."""
-        wake = self._new_limits.set  # leases may be shorter from now on
+    def begin_run(self, leased: LeasedLetter, began: float, seconds: float | None) -> None:
+        """Note that the current task runs the letter, since then, and for so long at most."""
+        leased.running = asyncio.current_task()
+        if seconds is not None:
+            leased.ends = began + seconds
+            if leased.ends < self._next_look:
+                self._look.set()
+
+    async def _watch_leases(self) -> None:
+        """Renew each lease at half of its life, whether its letter is running or waits. End runs that take too long."""
+        wake = self._look.set  # leases may be shorter from now on
         self._context.on_new_limits.add(wake)
+        renewal: asyncio.Task[None] | None = None
         try:
             while True:
-                self._new_limits.clear()
+                self._look.clear()
                 shortest = min([self._context.limits.lease_seconds, *(lease_seconds(each.letter) for each in self)])
-                await wait_for(self._new_limits, self._clock, shortest / 6)
                 now = self._clock.monotonic()
-                ending = [leased for leased in self if must_renew(leased.letter, leased.written, now)]
-                for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
-                    if isinstance(problem, Exception):
-                        log.error("a lease could not be renewed", exc_info=problem)
-                if self.on_renewal is not None:
-                    with contextlib.suppress(StoreError):  # it is tried again
-                        await self.on_renewal()
+                self._next_look = min([now + shortest / 6, *(each.ends for each in self)])
+                await wait_for(self._look, self._clock, self._next_look - now)
+                soon = self._clock.monotonic() + _EARLY_SECONDS
+                for leased in self:
+                    if leased.ends <= soon and leased.running is not None:
+                        leased.ends, leased.late = math.inf, True
+                        leased.running.cancel()
+                if renewal is None or renewal.done():  # in an outage it takes long, and no run may for that
+                    renewal = asyncio.create_task(self._renew_leases())
         finally:
             self._context.on_new_limits.discard(wake)
+            if renewal is not None:
+                renewal.cancel()
+                await asyncio.wait({renewal})
+
+    async def _renew_leases(self) -> None:
+        now = self._clock.monotonic()
+        ending = [leased for leased in self if must_renew(leased.letter, leased.written, now)]
+        for problem in await asyncio.gather(*map(self.renew, ending), return_exceptions=True):
+            if isinstance(problem, Exception):
+                log.error("a lease could not be renewed", exc_info=problem)
+        if self.on_renewal is not None:
+            with contextlib.suppress(StoreError):  # it is tried again
+                await self.on_renewal()
 
     async def renew(self, leased: LeasedLetter) -> bool:
         """Prolong the lease. False if that could not be written, or if another worker owns the letter by now.
@@ -417,6 +486,10 @@ class LimitGate:
             self._shut.pop(name, None)
         self.limits = limits
         return bool(changed)
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Return whether the limits were read just now."""
+        return self._read_at is not None and abs((now - self._read_at).total_seconds()) < 2 * _READ_SECONDS
 
     async def _declare(self, adapter: str, concurrency: int | None, rate: str | None) -> AdapterLimit:
         """Set a limit that the application declares, unless a person has set one."""

@@ -337,7 +337,7 @@ class Processing:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        self._processor = processor
+        self._processor = self._context.taker = processor
         if processor is not None:
             self._unsubscribe = self._context.events.subscribe(self._wake_for_work, _BRINGS_WORK)
 
@@ -353,8 +353,10 @@ class Processing:
             self._running_tasks.wake()
 
     def _wake_for_work(self, event: Event) -> None:
-        if event.letter is not None and event.letter.next_retry_at is not None:
-            self.wake(event.letter.next_retry_at)
+        if (letter := event.letter) is None or letter.next_retry_at is None:
+            return
+        if self._processor is not None and not self._processor.is_taking(letter):
+            self.wake(letter.next_retry_at)
 
 
 def not_ours(namespace: str | None) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import DeadLetterStatus
 from mahavishnu.model.lifecycle import MAX_RECOVERIES
 from mahavishnu.model.record import Value
+from mahavishnu.stores.kind import is_uncertain
 from mahavishnu.workers.attempt import AssessAttempt, AttemptRunner, Misfits, RunningAttempt
 from mahavishnu.workers.background import DueLetters
 from mahavishnu.workers.leases import LeasedLetter, LeaseTable, LimitGate
@@ -125,6 +126,28 @@ class Claimer:
             self.due.clear()
         return ClaimResult(leased, recovered, lost)
 
+    def sort_new(self, letters: Iterable[DeadLetter]) -> Turns[DeadLetter]:
+        """Return new letters that may be run without a look at the store. None while others wait, which come first."""
+        context, now, turns = self._context, self._context.clock.now(), Turns[DeadLetter]()
+        if self.due.has_more or not self.gate.is_fresh(now):
+            return turns
+        barred = context.breakers.not_closed | self.gate.limits.keys()
+        for letter in self.due.takes(letters):
+            is_due = letter.due_at is not None and letter.due_at <= now and not letter.depends_on
+            is_free = letter.circuit not in barred and letter.key not in self._leases
+            if is_due and is_free and letter.namespace == context.namespace:
+                turns.add(letter.circuit, letter)
+        return turns
+
+    def claim_one(self, letter: DeadLetter, now: datetime) -> _Claim:
+        """Return the letter as it is once claimed."""
+        context, token = self._context, new_token()
+        until = context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
+        claimed = lifecycle.claim(
+            letter, owner=context.owner, token=token, until=until, now=now, backoffs=context.backoffs
+        )
+        return _Claim(claimed, token, letter.circuit)
+
     async def keep_places(self) -> None:
         """Say how many letters of limited adapters are held here. Raises StoreError."""
         if self.gate.limits:
@@ -155,8 +178,7 @@ class Claimer:
 
         Of limited adapters so many are `allowed`.
         """
-        context, owner, breakers = self._context, self._context.owner, self._context.breakers
-        backoffs = context.backoffs
+        context, breakers = self._context, self._context.breakers
         claims: dict[str, _Claim] = {}
         while len(claims) < most and (letter := self.due.pop(shut)) is not None:
             try:
@@ -165,16 +187,15 @@ class Claimer:
                     continue
                 if letter.lease is not None and context.may_be_running(letter, now):
                     continue
-                token, until = new_token(), context.clock.now() + timedelta(seconds=context.limits.lease_seconds)
-                letter = lifecycle.claim(letter, owner=owner, token=token, until=until, now=now, backoffs=backoffs)
-                if not self._is_safe(letter, claims):
+                claim = self.claim_one(letter, now)
+                if not self._is_safe(claim.letter, claims):
                     self.due.expect_more()  # until there is a place for it
                     continue
                 if circuit in breakers.not_closed:
                     shut.add(circuit)
-                    if breakers.acquire(circuit, context.clock.monotonic(), token) is not None:
+                    if breakers.acquire(circuit, context.clock.monotonic(), claim.token) is not None:
                         continue
-                claims[key] = _Claim(letter, token, circuit)
+                claims[key] = claim
                 if circuit in allowed:
                     allowed[circuit] -= 1
                     if not allowed[circuit]:
@@ -206,6 +227,7 @@ class Claimer:
 
 
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
+_MOST_UNWRITTEN = 2000  # runs whose outcomes are on their way into the store
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
 
 
@@ -229,15 +251,16 @@ class Processor:
         self.counts: Counter[str] = Counter()
         self.leases = LeaseTable(context, self.counts)
         self.claimer = Claimer(context, self.leases, self.counts, shares, queues, gate or context.part(LimitGate))
-        self.leases.on_renewal = self.claimer.keep_places
+        self.leases.on_renewal, self.leases.on_written = self.claimer.keep_places, self._end
         assess = assess or Assessor(context.chain).assess_attempt
         self.attempts = AttemptRunner(context, self.leases, callback, assess, self.counts, self.wake)
         self._context, self._clock = context, context.clock
         self._ready: Turns[LeasedLetter] = Turns()
         self._runs: dict[asyncio.Task[None], str] = {}  # and the adapter of each
+        self._taking: dict[str, _Claim] = {}  # new letters that are being written as claimed, by key
         self._ahead = context.limits.concurrency
         self._seen = (0, 0)  # how many had succeeded, and met an open circuit, at the last claim
-        self._awake = asyncio.Event()
+        self._awake, self._ended = asyncio.Event(), asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
@@ -280,12 +303,16 @@ class Processor:
             self._loops = None
         async with self._claiming:  # what a cycle is claiming is known after that, and given back like the rest
             self.claimer.due.clear()
+        while self._taking:
+            await self._next_end()
         await asyncio.gather(*(self.leases.give_back(leased) for leased in self._ready.take_all()))
         if self._runs:
             grace = asyncio.create_task(self._clock.sleep(self._context.limits.grace_seconds))
             ended = asyncio.create_task(asyncio.wait(self._runs))
             await asyncio.wait({grace, ended}, return_when=asyncio.FIRST_COMPLETED)
             grace.cancel()
+            for leased in self.leases:
+                leased.stopped = not leased.by_hand
             for run in list(self._runs):
                 run.cancel()
             await asyncio.gather(ended, *self._runs, return_exceptions=True)
@@ -302,17 +329,17 @@ class Processor:
             try:
                 while True:
                     taken = await self._fill(until, started)
-                    if not taken and not self._runs:
+                    if not taken and not self._is_working:
                         return len(started)
-                    if self._runs and due.has_more:
-                        await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
-                    while self._runs and not due.has_more:  # there is nothing to claim before these are over
-                        await asyncio.wait(self._runs)
+                    if due.has_more:
+                        await self._next_end()
+                    while self._is_working and not due.has_more:  # there is nothing to claim before these are over
+                        await self._next_end()
                     if not due.has_more and not self.is_running:  # in the background it looks at other times, too
                         return len(started)
             except StoreError:
-                while self._runs and not self.is_running:  # what has begun is not left alone: its lease depends on this
-                    await asyncio.wait(self._runs)
+                while self._is_working and not self.is_running:  # what has begun is not left alone: its lease ends
+                    await self._next_end()
                 raise
 
     async def run_claimed(self, claimed: DeadLetter, token: str) -> RunningAttempt:
@@ -321,9 +348,52 @@ class Processor:
         leased.by_hand = True
         try:
             async with self.leases.renewing():
-                return await self.attempts.execute(leased)
+                # In a task of its own, which can be cancelled: what the workflow does to that concerns no caller.
+                running = asyncio.create_task(self.attempts.execute(leased))
+                try:
+                    return await asyncio.shield(running)
+                finally:
+                    leased.stopped = running.cancel()
+                    await asyncio.wait({running})
         finally:
             self.leases.remove(leased)
+
+    # --- new letters that are written as claimed
+
+    def is_taking(self, letter: DeadLetter) -> bool:
+        """Return True if a new letter need not be looked for: it is being claimed as it is stored."""
+        return letter.key in self._taking
+
+    def claim_new(self, letters: Sequence[DeadLetter]) -> dict[str, DeadLetter]:
+        """Claim new letters for which there is a place now: see `Taker`."""
+        loops, limits, claimed = self._loops, self._context.limits, dict[str, DeadLetter]()
+        if loops is None or loops.get_loop() is not asyncio.get_running_loop() or not limits.wakes:
+            return claimed
+        free = limits.concurrency - len(self._runs) - len(self._taking)
+        if self._stopping or self._ready or free <= 0 or self.leases.unwritten >= _MOST_UNWRITTEN:
+            return claimed
+        reserved, new = reserved_places(limits.concurrency, self.claimer.due.adapters), self.claimer.sort_new(letters)
+        now, busy = self._clock.now(), set[str]()
+        while free > 0:
+            if free <= reserved:
+                busy = {*self._runs.values(), *(each.circuit for each in self._taking.values())}
+            if (letter := new.pop(busy)) is None:
+                break
+            if letter.key not in self._taking:
+                claim = self._taking[letter.key] = self.claimer.claim_one(letter, now)
+                claimed[letter.entry_id] = claim.letter
+                free -= 1
+        return claimed
+
+    def take_new(self, claimed: Mapping[str, DeadLetter], results: Sequence[object]) -> None:
+        """Run those that were stored: see `Taker`."""
+        stored = {each.entry_id: each for each in results if isinstance(each, DeadLetter) and not is_uncertain(each)}
+        for entry_id, letter in claimed.items():
+            claim = self._taking.pop(letter.key)
+            if (new := stored.get(entry_id)) is not None:
+                self._ready.add(claim.circuit, self.leases.add(new, claim.token, new.key, claim.circuit))
+                self.counts["claimed"] += 1
+            self._go_on(claim.circuit)
 
     # --- wake and rest
 
@@ -393,7 +463,7 @@ class Processor:
     async def _claim(self, now: datetime, started: set[str]) -> ClaimResult:
         """Claim letters that were found, and start those that have a place."""
         concurrency = self._context.limits.concurrency
-        room, without = self._ahead - len(self.leases), frozenset[str]()
+        room, without = self._ahead - self._held, frozenset[str]()
         if self._stopping:
             return ClaimResult()
         if room <= 0 or not self._is_hungry(concurrency):  # there may be a place for an adapter that has none
@@ -418,16 +488,33 @@ class Processor:
 
     def _is_hungry(self, concurrency: int) -> bool:
         """Return whether a place is free, or half of what may be held: claims are written many at a time."""
-        free = not self._ready and len(self._runs) < concurrency - reserved_places(
+        free = not self._ready and len(self._runs) + len(self._taking) < concurrency - reserved_places(
             concurrency, self.claimer.due.adapters
         )
-        return free or len(self.leases) <= self._ahead // 2
+        return free or self._held <= self._ahead // 2
+
+    @property
+    def _held(self) -> int:
+        """Number of letters that run, or wait for a place."""
+        return len(self.leases) + len(self._taking) - self.leases.unwritten
+
+    @property
+    def _is_working(self) -> bool:
+        return bool(self._runs or self._taking or self.leases.unwritten)
+
+    async def _next_end(self) -> None:
+        """Return when a run has ended, or the outcome of one is written, if there is any."""
+        self._ended.clear()
+        if self._is_working:
+            await self._ended.wait()
 
     def _start_ready(self, concurrency: int) -> None:
         if not self._ready:
             return
         shared = concurrency - reserved_places(concurrency, self.claimer.due.adapters)
         while self._ready and len(self._runs) < concurrency and not self._stopping:
+            if self.leases.unwritten >= _MOST_UNWRITTEN:
+                return
             busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
             if (leased := self._ready.pop(busy)) is None:
                 return
@@ -439,22 +526,32 @@ class Processor:
         try:
             await self.attempts.run(leased)
         finally:
-            self.leases.remove(leased)
-            if leased.circuit in self._context.breakers.not_closed:  # it may have been a probe that was not run
-                self.wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
-            if leased.letter.recoveries:  # others like it may have to wait for this one
-                self._awake.set()
+            if leased.outcome is None:
+                self._end(leased)
+
+    def _end(self, leased: LeasedLetter) -> None:
+        """Forget a letter that was settled or given back, and look for what waited for that."""
+        self.leases.remove(leased)
+        if leased.circuit in self._context.breakers.not_closed:  # it may have been a probe that was not run
+            self.wake(self._clock.now() + timedelta(seconds=_PROBE_SECONDS))
+        if leased.letter.recoveries or leased.circuit in self.claimer.gate.limits:  # others may have to wait for it
+            self._awake.set()
+        self._go_on(leased.circuit)
 
     def _on_run_end(self, run: asyncio.Task[None]) -> None:
         adapter = self._runs.pop(run)
         if not run.cancelled() and (problem := run.exception()):
             log.error("an attempt stumbled: its lease will run out", exc_info=problem)
-        concurrency, due = self._context.limits.concurrency, self.claimer.due
+        self._go_on(adapter)
+
+    def _go_on(self, adapter: str) -> None:
+        """Use the place that a run, or an outcome that was to be written, has left."""
+        self._ended.set()
+        concurrency = self._context.limits.concurrency
         self._start_ready(concurrency)
-        if self._awake.is_set():
+        if self._awake.is_set() or not self.claimer.due.has_more:
             return
-        is_limited = adapter in self.claimer.gate.limits  # its place is free for others
-        if is_limited or (due.has_more and (self._is_hungry(concurrency) or self._has_place_for(adapter))):
+        if self._is_hungry(concurrency) or self._has_place_for(adapter):
             self._awake.set()
 
     def _has_place_for(self, adapter: str) -> bool:

@@ -23,7 +23,7 @@ from mahavishnu.model.events import Event
 from mahavishnu.stores.kinds import LETTERS
 from mahavishnu.testing import turn
 from mahavishnu.values.payload import LetterRequest
-from tests.support.queues import NETWORK, House, letter_of, queue_of, sound
+from tests.support.queues import NETWORK, House, Runs, letter_of, queue_of, sound
 
 trace: ContextVar[str] = ContextVar("trace", default="nobody's")
 
@@ -321,3 +321,26 @@ async def test_a_large_payload_that_is_not_kept_is_not_encoded(house: House) -> 
     app.dlq_integration.set_strategy(lambda occurrence: False)
     outcome = await app.dlq_integration.capture(LetterRequest("large", {"x": [0] * 5000, "y": watched}), NETWORK)
     assert outcome.skip_reason is not None and watched.threads == set()
+
+
+async def test_failures_of_one_moment_are_one_line_and_each_is_one_for_debugging(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lines() -> list[tuple[str, str]]:
+        told = [(each.levelname, each.getMessage()) for each in caplog.records if "captured" in each.getMessage()]
+        caplog.clear()
+        return told
+
+    caplog.set_level("DEBUG", "mahavishnu.capture.capture")
+    app = house.app(dlq_automatic_policy="default")
+    app.register_adapter("sweep", Runs(ConnectionResetError("connection reset by peer")))
+    await app.execute_workflow({"n": 0}, "sweep", ["api"], task_id="a")
+    assert lines() == [("INFO", "captured a: ConnectionResetError (network), retry in 1 min")]
+    await asyncio.gather(
+        *(app.execute_workflow({"n": 1}, "sweep", ["api"], task_id=name) for name in ("b", "c")),
+        app.dlq_integration.capture(LetterRequest("d", {}, retry_policy="never"), "no permission", named=True),  # type: ignore[union-attr]
+    )
+    first, *others = lines()
+    assert first == ("INFO", "captured 3 failures: network 2, permanent 1")
+    assert {level for level, _ in others} == {"DEBUG"}
+    assert len(others) == 3

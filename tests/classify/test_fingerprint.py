@@ -10,8 +10,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mahavishnu.classify.fingerprint import fingerprint, named_fingerprint, normalize, title
+from mahavishnu.classify.fingerprint import _PATH, fingerprint, named_fingerprint, normalize, title
 from tests.support.real_exceptions import catch, with_cause
 
 
@@ -196,3 +198,9 @@ def test_a_title_is_one_short_line() -> None:
     assert title("requests.exceptions.ReadTimeout: after 30s") == "requests.exceptions.ReadTimeout: after <n>s"
     assert title("") == ""
     assert len(title("x" * 1000)) == 200
+
+
+@given(st.text(alphabet="aZ9٣ .:~-_'C<>\n@%", max_size=60))
+def test_there_is_no_path_without_a_slash(text: str) -> None:
+    """The search for paths is left out for such messages."""
+    assert _PATH.sub("<path>", text) == text

@@ -178,3 +178,17 @@ def test_an_event_loop_that_ends_takes_no_listener_with_it(monkeypatch: pytest.M
     loop.close()
     asyncio.run(publish_and_flush(second))
     assert heard == [second]
+
+
+def test_listeners_that_come_and_go_are_called_while_they_are_there() -> None:
+    bus, heard = event_bus.EventBus(), list[str]()
+    first = bus.subscribe(lambda event: heard.append("first"))
+    bus.publish(Event(EventName.CAPTURED, NOON, None, {}))
+    second = bus.subscribe(lambda event: heard.append("second"), {EventName.CAPTURED})
+    bus.publish(Event(EventName.CAPTURED, NOON, None, {}))
+    bus.publish(Event(EventName.MERGED, NOON, None, {}))
+    first()
+    bus.publish(Event(EventName.CAPTURED, NOON, None, {}))
+    second()
+    bus.publish(Event(EventName.CAPTURED, NOON, None, {}))
+    assert heard == ["first", "first", "second", "first", "second"]

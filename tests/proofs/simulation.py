@@ -213,7 +213,7 @@ def workflows(app: MahavishnuApp, world: World, machine: Machine) -> dict[str, C
         if work.tries <= work.failures:
             raise world.chance.choice(ERRORS)("connection reset by peer")
 
-    @app.workflow("charge", key="order")
+    @app.workflow("charge", key="order", retry_policy="immediate")
     async def charge(order: str) -> str:
         world.begin(order, machine)
         await take_part(order)

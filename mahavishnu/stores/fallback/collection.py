@@ -28,7 +28,7 @@ from mahavishnu.stores.base import (
     find_pages,
 )
 from mahavishnu.stores.fallback.drain import BATCH, Arrival, DrainResult, LocalCopy, drain, local_copy_kind
-from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally
+from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally, is_uncertain
 from mahavishnu.stores.lease_watch import LeaseWatch
 from mahavishnu.stores.memory import histogram_of, tally_of
 
@@ -166,7 +166,7 @@ class FallbackCollection(Generic[T]):
         theirs = sorted({*range(len(records))} - {*local})
         async with self._pair.change():
             if local:
-                certain = [index for index in local if not _is_uncertain(records[index])]
+                certain = [index for index in local if not is_uncertain(records[index])]
                 removed = await self._local.remove([self._local_copy(records[index]) for index in certain])
                 answers = dict(zip(certain, removed, strict=True))
                 for index in local:
@@ -375,9 +375,9 @@ class FallbackCollection(Generic[T]):
         self.drained = False
 
     async def _replace_locally(self, records: Sequence[T]) -> list[Result[T]]:
-        certain = [record for record in records if not _is_uncertain(record)]
+        certain = [record for record in records if not is_uncertain(record)]
         written = iter(self._records(await self._local.write([self._local_copy(record) for record in certain])))
-        return [_unchangeable(record.key) if _is_uncertain(record) else next(written) for record in records]
+        return [_unchangeable(record.key) if is_uncertain(record) else next(written) for record in records]
 
     async def _send(
         self, change: Callable[[Sequence[T]], Awaitable[list[R | StoreError]]], records: Sequence[T]
@@ -432,10 +432,6 @@ class FallbackCollection(Generic[T]):
 
 def _without(query: Query, records: Iterable[Any]) -> Query:
     return replace(query, where=(*query.where, Not(HasKey(tuple(record.key for record in records)))))
-
-
-def _is_uncertain(record: Any) -> bool:
-    return bool(record.version[1])
 
 
 def _unchangeable(key: str) -> StoreUnavailable:

@@ -75,6 +75,7 @@ def local_copy_kind(kind: Kind[T]) -> Kind[LocalCopy[T]]:
                 each.derived,
                 late=each.late,
                 common=each.common,
+                omitted=each.omitted,
             )
             for each in kind.fields
         ),

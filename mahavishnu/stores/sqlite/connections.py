@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores import base as schema
-from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, quote
+from mahavishnu.stores.sqlite.table import Table, bindable_or_none, has_term, late_value, quote
 
 APPLICATION_ID = 0x4D564451  # "MVDQ": marks the file as ours; its `user_version` is the schema number
 _DEVELOPMENT_ID = 0x4D56444C  # "MVDL": of versions before 0.1.0, whose `user_version` says nothing
@@ -60,6 +60,7 @@ class Connector:
             ):
                 connection.execute(f"PRAGMA {name} = {value}")
             connection.create_function("has_term", 4, has_term)
+            connection.create_function("late_value", 3, late_value)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreMisconfigured(f"{self.path}: no write-ahead log is possible there (journal mode {mode})")
@@ -225,12 +226,16 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
         with transaction(connection):
             found = connection.execute(known, (table.kind.name,)).fetchone()  # perhaps another process has just done it
             if found != (table.format,):
-                connection.execute(table.create)
                 if found is not None:
+                    _copy(connection, table)
                     _derive(connection, table)
+                for statement in table.create:
+                    connection.execute(statement)
                 connection.execute("INSERT OR REPLACE INTO _kinds VALUES (?, ?)", (table.kind.name, table.format))
     for index in table.indexes.values():
         connection.execute(index)
+    if table.texts.is_there:  # the file may have been made where it could not be
+        connection.execute(table.texts.create_index)
     # What another version declared would cost every write, and be asked by no query.
     of_table = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
     for (name,) in connection.execute(of_table, (table.kind.name,)).fetchall():
@@ -238,10 +243,21 @@ def prepare(connection: sqlite3.Connection, table: Table[Any]) -> None:
             connection.execute(f"DROP INDEX IF EXISTS {quote(name)}")
 
 
-def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
+def _copy(connection: sqlite3.Connection, table: Table[Any]) -> None:
+    """Give the table exactly its columns, and keep the indexes of strangers."""
+    of_table = (
+        "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL AND name NOT LIKE ?"
+    )
+    others = connection.execute(of_table, (table.kind.name, f"{table.kind.name}.%")).fetchall()
     present = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table.name})")}
-    for statement in table.additions(present):
+    for statement in table.copy(present):
         connection.execute(statement)
+    for (index,) in others:
+        with suppress(sqlite3.OperationalError):  # of a column that is not there any more
+            connection.execute(index)
+
+
+def _derive(connection: sqlite3.Connection, table: Table[Any]) -> None:
     last = -(2**63)
     while rows := connection.execute(table.rows_after, (last, _DERIVED_AT_ONCE)).fetchall():
         for rowid, key, version, body in rows:
@@ -332,6 +348,10 @@ class Connections:
     def knows(self, table: Table[Any]) -> bool:
         """Return True if the table is prepared."""
         return table.format in self._tables
+
+    def text_tables(self) -> list[Table[Any]]:
+        """The prepared tables whose texts can be indexed here."""
+        return [table for table in [*self._tables.values()] if table.texts.is_there]
 
     def prepare(self, connection: sqlite3.Connection, table: Table[Any]) -> None:
         """Prepare the table, if that was not done."""

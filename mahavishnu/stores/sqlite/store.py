@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, ItemFailed, ReadTimeout, StoreError, StoreUnavailable
-from mahavishnu.model.query import Query
+from mahavishnu.model.query import Is, Query
 from mahavishnu.stores.base import Buckets, Cell, Collection, Cursor, Health, Histogram, OpenClose, Page, Result, Tally
-from mahavishnu.stores.kind import Kind, T
+from mahavishnu.stores.kind import FieldType, Kind, T
 from mahavishnu.stores.kinds import HISTORY, LETTERS
 from mahavishnu.stores.sqlite import table as sqlite_sql
 from mahavishnu.stores.sqlite.connections import Connections, Connector
 from mahavishnu.stores.sqlite.table import Sql, Table, expected_version, term
+from mahavishnu.stores.sqlite.texts import FEW
 from mahavishnu.stores.sqlite.writer import CloseRequest, Missed, Writer, WriteRequest
 
 __all__ = ["SQLiteCollection", "SQLiteStore"]
@@ -43,6 +44,35 @@ SLOW_SECONDS = 1.0
 MANY = 100  # records are encoded where they are handed in, unless there are so many that the loop would feel it
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 R = TypeVar("R")
+
+
+def column_to_merge(table: Table[Any], query: Query) -> str | None:
+    """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
+
+    Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
+    """
+    if not query.sort:
+        return None
+    fixed = {each.field for each in query.where if isinstance(each, Is) and len(each.values) == 1}
+    found = None
+    for index in table.kind.indexes:
+        before = index[: index.index(query.sort[0].field)] if query.sort[0].field in index else (None, None)
+        varied = [name for name in before if name not in fixed]
+        if not varied:
+            return None
+        if len(varied) == 1 and varied[0] == index[0] and table.kind.by_name[index[0]].type is FieldType.KEYWORD:
+            found = index[0]
+    return found
+
+
+def values_of(table: Table[Any], column: str) -> Sql:
+    """Select the values of an index's first column without passing over the rows; one too many at most."""
+    name, least = sqlite_sql.quote(column), f"SELECT min({sqlite_sql.quote(column)}) FROM {table.name}"
+    return Sql(
+        f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
+        f"FROM found WHERE value IS NOT NULL LIMIT {sqlite_sql.MOST_MERGED + 1}) "
+        "SELECT value FROM found WHERE value IS NOT NULL"
+    )
 
 
 def partition_path(path: Path, partition: str) -> Path:
@@ -213,6 +243,10 @@ class OpenFile:
         self._writer.submit(call)
         return call.answer
 
+    def note_search(self) -> None:
+        """Have texts indexed soon that a process has left without an entry."""
+        self._writer.note_search()
+
     async def get(self, table: Table[Any], sql: Sql, make: Callable[[list[Any]], R]) -> R:
         """Return `make` of the rows of these keys, both done in a thread that reads nothing else."""
         return await self._in_thread(self._getters, self._select(table, sql, make))
@@ -321,23 +355,33 @@ class SQLiteCollection(Generic[T]):
     async def find(self, query: Query, after: Cursor | None = None) -> Page[T]:
         self.kind.check(query)
         opened, merged = self._store.open_file(), None
-        if (column := sqlite_sql.column_to_merge(self.table, query)) is not None:
-            values = await opened.read(self.table, sqlite_sql.values_of(self.table, column), list)
+        few = await self._few_texts(query)
+        if few is None and (column := column_to_merge(self.table, query)) is not None:
+            values = await opened.read(self.table, values_of(self.table, column), list)
             merged = column, [value for (value,) in values]
-        sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged)
+        sql = sqlite_sql.select(self.table, query, None if after is None else after.after, merged, few)
         return await opened.read(self.table, sql, lambda rows: self._page(query, rows))
 
     async def tally(
         self, query: Query, by: Sequence[str] = (), *, sums: Sequence[str] = (), spans: Sequence[str] = ()
     ) -> Tally:
         self.kind.check_tally(query, by, sums, spans)
-        sql = sqlite_sql.tally(self.table, query, by, sums, spans)
+        sql = sqlite_sql.tally(self.table, query, by, sums, spans, await self._few_texts(query))
         return await self._store.open_file().read(self.table, sql, lambda rows: self._tally(rows, by, sums, spans))
 
     async def histogram(self, query: Query, buckets: Buckets) -> Histogram:
         self.kind.check_tally(query, (), (), (buckets.field,))
-        sql = sqlite_sql.histogram(self.table, query, buckets)
+        sql = sqlite_sql.histogram(self.table, query, buckets, await self._few_texts(query))
         return await self._store.open_file().read(self.table, sql, buckets.fill)
+
+    async def _few_texts(self, query: Query) -> Sql | None:
+        """Return the rows that may have the texts that the query asks for, if they are few enough to be sorted."""
+        if (few := sqlite_sql.few_texts(self.table, query)) is None:
+            return None
+        opened = self._store.open_file()
+        opened.note_search()
+        ((found,),) = await opened.read(self.table, Sql(self.table.texts.some, few.values), list)
+        return few if found <= FEW else None
 
     def _fill(self, call: WriteRequest, records: Iterable[T], numbers: Iterable[int], failed: Missed) -> None:
         """Put the records into the call, under their numbers; `failed` takes those that cannot be encoded."""

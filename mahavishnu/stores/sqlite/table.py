@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeAlias
 
 from mahavishnu.model.errors import CorruptRecord, InvalidInput, InvalidQuery
@@ -28,12 +27,14 @@ from mahavishnu.stores.kind import (
     require_position,
     scalar_text,
 )
+from mahavishnu.stores.sqlite.texts import TextIndex, hints
 
 # --- one kind of record as an SQLite table: its columns, its statements, and how a record becomes a row
 
 Row: TypeAlias = list[Any]
 
-KEY, VERSION, BODY = '"_key"', '"_version"', '"_body"'
+ROW, KEY, VERSION, BODY = '"_row"', '"_key"', '"_version"', '"_body"'
+_LAYOUT = 2  # of all tables; another one has them copied
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _ESCAPE, _BETWEEN, _INSIDE = "\x1b", "\x1f", "\x1e"  # before an escaped one; around each value; between path and value
@@ -49,6 +50,10 @@ class Table(Generic[T]):
         self.name = quote(kind.name)
         self.number = next(_numbers)
         _tables[self.number] = self
+        late = [each for each in kind.fields if each.late]
+        texts = [each for each in late if each.type is FieldType.KEYWORDS]
+        self.texts = TextIndex(kind.name, texts)
+        self.columns = {each.name: self._late_value(each) if each.late else quote(each.name) for each in kind.fields}
         # The long columns come last, so that a scan of the short ones stays on the row's first page.
         self.fields = sorted(
             (each for each in kind.fields if each.name in kind.searchable and not each.late),
@@ -62,13 +67,18 @@ class Table(Generic[T]):
         self._derived_texts = [place for place in self._texts if self.fields[place].derived]
         self._several = self._places(FieldType.KEYWORDS)
         self._flat = self._places(FieldType.FLAT)
-        self.format = json.dumps([kind.name, *([each.name, each.type.value] for each in self.fields)])
+        names = [[each.name, each.type.value] for each in (*self.fields, *texts)]
+        self.format = json.dumps([kind.name, *names, _LAYOUT])
 
         columns = [quote(each.name) for each in self.fields]
         bound = [VERSION, *columns, BODY]
+        self._columns = (
+            f"({ROW} INTEGER PRIMARY KEY, {KEY} TEXT NOT NULL UNIQUE, {VERSION} INTEGER NOT NULL, "
+            f"{', '.join([*columns, BODY])})"
+        )
         self.create = (
-            f"CREATE TABLE IF NOT EXISTS {self.name} "
-            f"({KEY} TEXT NOT NULL PRIMARY KEY, {VERSION} INTEGER NOT NULL, {', '.join([*columns, BODY])})"
+            f"CREATE TABLE IF NOT EXISTS {self.name} {self._columns}",
+            *(self.texts.create if texts else ()),
         )
         self.indexes = {
             (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quote(index)} "
@@ -79,27 +89,58 @@ class Table(Generic[T]):
             f"INSERT INTO {self.name} ({', '.join(bound)}, {KEY}) VALUES ({', '.join('?' * len(bound))}, ?) "
             f"ON CONFLICT ({KEY}) DO NOTHING"
         )
-        self.update = (
-            f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in bound)} WHERE {KEY} = ? AND {VERSION} = ?"
-        )
+        self._bound = bound
+        self._updates: dict[tuple[int, ...], tuple[str, Callable[[Row], tuple[Any, ...]]]] = {}
+        self.update, _ = self.update_of(tuple(range(len(bound))))
         self.delete = f"DELETE FROM {self.name} WHERE {KEY} = ? AND {VERSION} = ?"
         self.version_of = f"SELECT {VERSION} FROM {self.name} WHERE {KEY} = ?"
         self.rows_after = (
-            f"SELECT rowid, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+            f"SELECT {ROW}, {KEY}, {VERSION}, {BODY} FROM {self.name} WHERE {ROW} > ? ORDER BY {ROW} LIMIT ?"
         )
-        self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE rowid = ?"
+        self.derive = f"UPDATE {self.name} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {ROW} = ?"
+
+    def _late_value(self, field: Field[T]) -> str:
+        """Return what a column of the field would hold, read from the document: mostly in SQL."""
+        found = f"""json_extract({BODY}, '$."{field.name}"')"""
+        match field.type:
+            case FieldType.DATE:
+                found = f"CAST(strftime('%s', {found}) AS INTEGER) * 1000 + CAST(substr({found}, 21, 3) AS INTEGER)"
+            case FieldType.INTEGER if field.omitted is not None:
+                found = f"coalesce({found}, {field.omitted})"
+        read = f"late_value({self.number}, '{field.name}', {BODY})"
+        odd = f"instr({BODY}, '\\u0000') OR instr({BODY}, '\\ud') OR length({BODY}) > {LONGEST_TERM}"
+        if field.type is not FieldType.KEYWORD:
+            odd = f"typeof({found}) = 'real'"
+        return f"CASE WHEN NOT json_valid({BODY}) THEN NULL WHEN {odd} THEN {read} ELSE {found} END"
+
+    def update_of(self, places: tuple[int, ...]) -> tuple[str, Callable[[Row], tuple[Any, ...]]]:
+        """Return the statement that writes these places of a row, with its values: indexes of others stay."""
+        if places not in self._updates:
+            columns = ", ".join(f"{self._bound[place]} = ?" for place in places)
+            text = f"UPDATE {self.name} SET {columns} WHERE {KEY} = ? AND {VERSION} = ?"
+            self._updates[places] = text, itemgetter(*places, len(self._bound), len(self._bound) + 1)
+        return self._updates[places]
 
     def _only_where(self, name: str) -> str:
-        """Return the condition of an index that begins with this column: no query looks for the many empty lists."""
-        return f" WHERE {quote(name)} IS NOT NULL" if self.kind.by_name[name].type in _MANY_VALUED else ""
+        """Return the condition of an index that begins with this column: no query looks for the rows without it."""
+        is_sparse = name in self.kind.sparse or self.kind.by_name[name].type in _MANY_VALUED
+        return f" WHERE {quote(name)} IS NOT NULL" if is_sparse else ""
 
     def _places(self, type_: FieldType) -> list[int]:
         return [place for place, each in enumerate(self.fields) if each.type is type_]
 
-    def additions(self, present: Collection[str]) -> list[str]:
-        """Return the statements that add the columns that a table with the `present` ones lacks."""
-        missing = [quote(each.name) for each in self.fields if each.name not in present]
-        return [f"ALTER TABLE {self.name} ADD COLUMN {name}" for name in missing]
+    def copy(self, present: Collection[str]) -> list[str]:
+        """Return the statements that make the table anew, with all rows and what is known of the `present` columns."""
+        names = ["_key", "_version", *(each.name for each in self.fields), "_body"]
+        columns = ", ".join([quote(name) for name in names if name in present])
+        new = quote(f"{self.kind.name}.new")
+        return [
+            *self.texts.forget,
+            f"CREATE TABLE {new} {self._columns}",
+            f"INSERT INTO {new} ({ROW}, {columns}) SELECT rowid, {columns} FROM {self.name} ORDER BY rowid",
+            f"DROP TABLE {self.name}",
+            f"ALTER TABLE {new} RENAME TO {self.name}",
+        ]
 
     def row(self, record: T, version: int) -> Row:
         """Return the values that `insert` binds; with the version to be replaced after them, those of `update`."""
@@ -148,6 +189,14 @@ class Table(Generic[T]):
         terms = self.kind.by_name[name].term(record)
         return bool(terms) if text is None else text in terms
 
+    def late_value(self, name: str, body: str) -> Any:
+        """Return what a column of the `late` field would hold of the record in this row."""
+        record = self.record("", 0, body)
+        if isinstance(record, CorruptRecord):
+            return None
+        value = self.kind.by_name[name].term(record)
+        return bindable_or_none(milliseconds(value) if isinstance(value, datetime) else value)
+
     def record(self, key: str, version: int, body: str) -> T | CorruptRecord:
         """The record of a stored row, or why it cannot be read."""
         try:
@@ -168,6 +217,14 @@ def has_term(number: int, name: str, body: str, text: str | None) -> bool:
         return _tables[number].has_term(name, body, text)
     except Exception:
         return False
+
+
+def late_value(number: int, name: str, body: str) -> Any:
+    """`Table.late_value` of the table with this number, for SQL."""
+    try:
+        return _tables[number].late_value(name, body)
+    except Exception:
+        return None
 
 
 def expected_version(version: Version | None) -> int | None:
@@ -191,15 +248,8 @@ _known_milliseconds = lru_cache(4096)(milliseconds)  # a letter has the same ins
 
 
 def term(field: Field[Any], value: Any) -> Any:
-    """Read the value of `Field.term` back from a column."""
-    match field.type:
-        case FieldType.DATE:
-            return None if value is None else _EPOCH + value * _MILLISECOND
-        case FieldType.KEYWORDS:
-            return tuple(map(_unescape, _raw_parts(value)))
-        case FieldType.FLAT:
-            return frozenset(tuple(map(_unescape, pair.split(_INSIDE))) for pair in _raw_parts(value))
-    return value
+    """Read the value of `Field.term` back from a column, of a field with one value."""
+    return _EPOCH + value * _MILLISECOND if field.type is FieldType.DATE and value is not None else value
 
 
 def join_texts(texts: Sequence[str]) -> str | None:
@@ -228,6 +278,17 @@ def pair_needle(path: str, text: str) -> str:
     return f"{_BETWEEN}{_pair((path, text))}{_BETWEEN}"
 
 
+def _pair(pair: tuple[str, str]) -> str:
+    return f"{_escape(pair[0])}{_INSIDE}{_escape(pair[1])}"
+
+
+def _escape(text: str) -> str:
+    if _ESCAPE in text or _BETWEEN in text or _INSIDE in text:
+        for char, escaped in _ESCAPED.items():  # the escape itself first
+            text = text.replace(char, escaped)
+    return text
+
+
 def bindable_or_none(value: Any) -> Any:
     """`value` if a column can hold it, else None: a lone surrogate or a huge number is kept, but not findable."""
     if isinstance(value, str):
@@ -246,29 +307,6 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def _pair(pair: tuple[str, str]) -> str:
-    return f"{_escape(pair[0])}{_INSIDE}{_escape(pair[1])}"
-
-
-def _escape(text: str) -> str:
-    if _ESCAPE in text or _BETWEEN in text or _INSIDE in text:
-        for char, escaped in _ESCAPED.items():  # the escape itself first
-            text = text.replace(char, escaped)
-    return text
-
-
-def _unescape(text: str) -> str:
-    for char, escaped in reversed(_ESCAPED.items()):
-        text = text.replace(escaped, char)
-    return text
-
-
-def _raw_parts(value: str | None) -> list[str]:
-    return [] if value is None else value[1:-1].split(_BETWEEN)
-
-
-_MOST_HINTS = 3
-_PLAIN = re.compile(r"\w+", re.ASCII)
 MOST_MERGED = 50  # values that are read one by one and merged; with more of them the whole is sorted
 MOST_MERGED_VALUES = 10_000  # that stand for what is asked for, which is said again for each value that is merged
 MOST_PLACEHOLDERS = 500  # more values than that travel as one JSON text; SQLite's own limit is 32766 in a statement
@@ -284,55 +322,46 @@ class Sql(NamedTuple):
 _NEVER, _ALWAYS = Sql("0"), Sql("1")
 
 
-def column_to_merge(table: Table[Any], query: Query) -> str | None:
-    """Return the column whose values to read one by one and merge: behind each, an index has the order of the query.
-
-    Such is the namespace in a list of all of them. None if an index has all in order already, or none has.
-    """
-    if not query.sort:
+def few_texts(table: Table[Any], query: Query) -> Sql | None:
+    """Return the rows that have the texts that the query asks for, or may have them; None without such texts."""
+    if not table.texts.is_there:
         return None
-    fixed = {each.field for each in query.where if isinstance(each, Is) and len(each.values) == 1}
-    found = None
-    for index in table.kind.indexes:
-        before = index[: index.index(query.sort[0].field)] if query.sort[0].field in index else (None, None)
-        varied = [name for name in before if name not in fixed]
-        if not varied:
-            return None
-        if len(varied) == 1 and varied[0] == index[0] and table.kind.by_name[index[0]].type is FieldType.KEYWORD:
-            found = index[0]
-    return found
-
-
-def values_of(table: Table[Any], column: str) -> Sql:
-    """Select the values of an index's first column without passing over the rows; one too many at most."""
-    name, least = quote(column), f"SELECT min({quote(column)}) FROM {table.name}"
-    return Sql(
-        f"WITH RECURSIVE found(value) AS ({least} UNION ALL SELECT ({least} WHERE {name} > found.value) "
-        f"FROM found WHERE value IS NOT NULL LIMIT {MOST_MERGED + 1}) SELECT value FROM found WHERE value IS NOT NULL"
-    )
+    asked = [some for each in query.where if (some := _late_texts(table, each))]
+    match = " AND ".join(f"({' OR '.join(table.texts.token(*pair) for pair in some)})" for some in asked)
+    return Sql(table.texts.rows, (match,)) if asked else None
 
 
 def select(
-    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None = None
+    table: Table[Any],
+    query: Query,
+    after: Sequence[Any] | None,
+    merged: tuple[str, Sequence[Any]] | None = None,
+    few: Sql | None = None,
 ) -> Sql:
     """Select key, version, body and sort columns of one page and one more row, in order.
 
     The page is found by row numbers first: a sort that no index spares would otherwise carry the bodies around.
-    `merged` is the result of `column_to_merge`, with all values of that column.
+    `merged` is the result of `column_to_merge`, with all values of that column; `few` has all rows that may be found.
     """
     if merged is not None:
         asked_for = 2 * (len(merged[1]) + 1) * len(conditions(table, query.where).values)
         if len(merged[1]) > MOST_MERGED or asked_for > MOST_MERGED_VALUES:
             merged = None
-    numbers = _numbers_of(table, query, after, merged)
-    names = [f"{table.name}.{quote(sort.field)}" for sort in query.sort]
+    numbers = _numbers_of(table, query, after, merged, _source(table, few))
+    names = [table.columns[sort.field] for sort in query.sort]
     columns = ", ".join([KEY, VERSION, BODY, *names])
-    joined = f"CROSS JOIN {table.name} ON {table.name}.rowid = page._row"  # CROSS: keeps the order of the page
+    joined = f"CROSS JOIN {table.name} ON {table.name}.{ROW} = page._row"  # CROSS: keeps the order of the page
     return Sql(f"SELECT {columns} FROM ({numbers.text}) AS page {joined}", numbers.values)
 
 
+def _source(table: Table[Any], few: Sql | None) -> Sql:
+    """Return what to select from: the table, or those `few` of its rows."""
+    some = f"({few.text}) AS few CROSS JOIN {table.name} ON {table.name}.{ROW} = few.row" if few else table.name
+    return Sql(some, few.values if few else ())
+
+
 def _numbers_of(
-    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None
+    table: Table[Any], query: Query, after: Sequence[Any] | None, merged: tuple[str, Sequence[Any]] | None, source: Sql
 ) -> Sql:
     """Select the row numbers of the page.
 
@@ -341,26 +370,26 @@ def _numbers_of(
     has those without one first.
     """
     where = conditions(table, query.where)
-    order = ", ".join([*(f"{quote(sort.field)} {_direction(sort)}" for sort in query.sort), KEY])
+    order = ", ".join([*(f"{table.columns[sort.field]} {_direction(sort)}" for sort in query.sort), KEY])
     limit = query.limit + 1
 
     def part(more: Sql) -> Sql:
         both = _all([where, more])
         if merged is not None:
             return _merge(table, query, both, *merged)
-        text = f"SELECT rowid AS _row FROM {table.name} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
-        return Sql(text, both.values)
+        text = f"SELECT {table.name}.{ROW} FROM {source.text} WHERE {both.text} ORDER BY {order} LIMIT {limit}"
+        return Sql(text, source.values + both.values)
 
     if after is None and (merged is None or query.sort[0].descending):
         return part(_ALWAYS)
     place = None if after is None else _place(table, query.sort, after)
     if place is not None and (not query.sort or place[0] is None):
-        return part(_beyond(query.sort, place))
-    name, sign = quote(query.sort[0].field), "<=" if query.sort[0].descending else ">="
+        return part(_beyond(table, query.sort, place))
+    name, sign = table.columns[query.sort[0].field], "<=" if query.sort[0].descending else ">="
     if place is None:
         present = part(Sql(f"{name} IS NOT NULL"))
     else:
-        present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(query.sort, place)]))
+        present = part(_all([Sql(f"{name} {sign} ?", place[:1]), _beyond(table, query.sort, place)]))
     absent = part(Sql(f"{name} IS NULL"))
     return Sql(
         f"SELECT * FROM ({present.text}) UNION ALL SELECT * FROM ({absent.text}) LIMIT {limit}",
@@ -370,7 +399,7 @@ def _numbers_of(
 
 def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Sequence[Any]) -> Sql:
     """The row numbers of a page, from the rows of each value of the column, each of which an index has in order."""
-    columns = ["rowid AS _row", *(quote(sort.field) for sort in query.sort), KEY]
+    columns = [ROW, *(table.columns[sort.field] for sort in query.sort), KEY]
     order = [f"{place} {_direction(sort)}" for place, sort in enumerate(query.sort, 2)]
     own = [Sql(f"{quote(column)} IS NULL"), *(Sql(f"{quote(column)} = ?", (value,)) for value in values)]
     parts = [_all([one, where]) for one in own]
@@ -379,25 +408,35 @@ def _merge(table: Table[Any], query: Query, where: Sql, column: str, values: Seq
     return Sql(f"SELECT _row FROM ({page})", tuple(value for part in parts for value in part.values))
 
 
-def tally(table: Table[Any], query: Query, by: Sequence[str], sums: Sequence[str], spans: Sequence[str]) -> Sql:
+def tally(
+    table: Table[Any],
+    query: Query,
+    by: Sequence[str],
+    sums: Sequence[str],
+    spans: Sequence[str],
+    few: Sql | None = None,
+) -> Sql:
     """Select the values of `by`, the count, the sums, and the least and greatest values of `spans`, for each group."""
     where = _all([_with_likelihood(table, each) for each in query.where])
-    groups = [quote(name) for name in by]
-    cells = [f"sum({quote(name)})" for name in sums]
-    cells += [f"{end}({quote(name)})" for name in spans for end in ("min", "max")]
-    text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {table.name} WHERE {where.text}"
+    groups = [table.columns[name] for name in by]
+    cells = [f"sum({table.columns[name]})" for name in sums]
+    cells += [f"{end}({table.columns[name]})" for name in spans for end in ("min", "max")]
+    source = _source(table, few)
+    text = f"SELECT {', '.join([*groups, 'count(*)', *cells])} FROM {source.text} WHERE {where.text}"
+    values = source.values + where.values
     # Without a sign SQLite may go through all rows in the order of the groups rather than look for those that count.
     common = [isinstance(each, Is) and table.kind.by_name[each.field].common for each in query.where]
     sign = "" if all(common) else "+"
-    return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, where.values)
+    return Sql(f"{text} GROUP BY {', '.join(f'{sign}{name}' for name in groups)}" if groups else text, values)
 
 
-def histogram(table: Table[Any], query: Query, buckets: Buckets) -> Sql:
+def histogram(table: Table[Any], query: Query, buckets: Buckets, few: Sql | None = None) -> Sql:
     """Select the number of each bucket that has rows, and how many it has: the pairs that `Buckets.fill` takes."""
     where = _all([_with_likelihood(table, each) for each in buckets.narrow(query).where])
-    number = f"({quote(buckets.field)} - ?) / ?"
-    text = f"SELECT {number}, count(*) FROM {table.name} WHERE {where.text} GROUP BY 1"
-    return Sql(text, (milliseconds(buckets.start), buckets.step, *where.values))
+    number = f"({table.columns[buckets.field]} - ?) / ?"
+    source = _source(table, few)
+    text = f"SELECT {number}, count(*) FROM {source.text} WHERE {where.text} GROUP BY 1"
+    return Sql(text, (milliseconds(buckets.start), buckets.step, *source.values, *where.values))
 
 
 def _with_likelihood(table: Table[Any], condition: Condition) -> Sql:
@@ -420,6 +459,8 @@ def conditions(table: Table[Any], where: Sequence[Condition]) -> Sql:
 
 
 def _condition(table: Table[Any], condition: Condition) -> Sql:
+    if (texts := _late_texts(table, condition)) is not None:
+        return _has_one_of(table, texts)
     match condition:
         case Not(inner):
             text, values = _condition(table, inner)
@@ -429,10 +470,11 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
         case HasKey(keys):
             return _one_of(KEY, keys)
     field = table.kind.by_name[condition.field]
-    name = quote(field.name)
-    if field.late:
-        return _late(table, field.name, condition)
+    name = table.columns[field.name]
     match condition:
+        case Missing() if field.late and field.type is FieldType.KEYWORDS:
+            text, values = _has_one_of(table, [(field.name, None)])
+            return Sql(f"NOT {text}", values)
         case Is(_, wanted):
             found = _is(field, name, wanted)
             # A store that was never analysed takes any equality for selective, and would look at all of these.
@@ -449,26 +491,29 @@ def _condition(table: Table[Any], condition: Condition) -> Sql:
     raise InvalidQuery(f"{condition!r} is no condition")
 
 
-def _late(table: Table[Any], name: str, condition: Condition) -> Sql:
-    """A condition on terms that are made of the row's document. The document is read only where it may have them."""
-    has_term = f"has_term({table.number}, ?, {BODY}, ?)"
+def _late_texts(table: Table[Any], condition: Condition) -> list[tuple[str, str | None]] | None:
+    """Return the texts of late fields of which the condition asks for at least one; None if it asks for other things.
+
+    Without a text: any text of the field.
+    """
     match condition:
-        case Is(_, wanted):
-            texts = [value for value in wanted if isinstance(value, str) and is_unicode(value)]
-            some = [_all([*_hints(text), Sql(has_term, (name, text))]) for text in texts]
-            return _tree(" OR ", some, _NEVER)
-        case Missing():
-            return Sql(f"NOT {has_term}", (name, None))
-    raise InvalidQuery(f"{condition!r} is no condition on {name}")
+        case Is(name, wanted) if table.kind.by_name[name] in table.texts.fields:
+            return [(name, value) for value in wanted if isinstance(value, str) and is_unicode(value)]
+        case AnyOf(several) if several:
+            found = [_late_texts(table, each) for each in several]
+            return None if None in found else [pair for each in found if each is not None for pair in each]
+    return None
 
 
-def _hints(term: str) -> list[Sql]:
-    """Return conditions on the document's lower-case text that hold if it has the term: JSON escapes all but ASCII."""
-    plain = _PLAIN.findall(term)
-    if len(plain) > 1:  # a number may be spelled in another way there
-        plain = [word for word in plain if not word[0].isdigit()]
-    longest = sorted(dict.fromkeys(plain), key=len, reverse=True)[:_MOST_HINTS]
-    return [Sql(f"instr(lower({BODY}), ?) > 0", (word.lower(),)) for word in longest]
+def _has_one_of(table: Table[Any], texts: Sequence[tuple[str, str | None]]) -> Sql:
+    """Return the condition that a row has one of the texts. Documents are read of rows that are not indexed yet."""
+    late, has_term = table.texts, f"has_term({table.number}, ?, {BODY}, ?)"
+    indexed = [Sql(f"instr({late.terms}, ?) > 0", (f" {late.token(*pair)} ",)) for pair in texts]
+    here = [[Sql(f"instr(lower({BODY}), ?) > 0", (word,)) for word in hints(pair[1] or "")] for pair in texts]
+    read = [_all([*some, Sql(has_term, pair)]) for some, pair in zip(here, texts, strict=True)]
+    one, other = _tree(" OR ", read, _NEVER), _tree(" OR ", indexed, _NEVER)
+    text = f"CASE WHEN {late.is_unindexed} THEN {one.text} ELSE {other.text} END"
+    return Sql(text, one.values + other.values) if texts else _NEVER
 
 
 def _is(field: Field[Any], name: str, wanted: Sequence[Any]) -> Sql:
@@ -522,11 +567,11 @@ def _place(table: Table[Any], sorts: Sequence[Sort], after: Sequence[Any]) -> tu
     return (*bound, key)
 
 
-def _beyond(sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
+def _beyond(table: Table[Any], sorts: Sequence[Sort], place: tuple[Any, ...]) -> Sql:
     """Return the condition for rows after the place: by the first sort column, or if that is equal, by the next."""
     if not sorts:
         return Sql(f"{KEY} > ?", place)
-    name, value, rest = quote(sorts[0].field), place[0], _beyond(sorts[1:], place[1:])
+    name, value, rest = table.columns[sorts[0].field], place[0], _beyond(table, sorts[1:], place[1:])
     if value is None:
         return Sql(f"({name} IS NULL AND {rest.text})", rest.values)
     sign = "<" if sorts[0].descending else ">"

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress, count, groupby, islice
+from math import inf
+from operator import ne
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from mahavishnu.model.errors import ItemFailed, StoreCorrupt, StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.stores.sqlite.connections import Connections, FileReplaced, roll_back, translate_error
 from mahavishnu.stores.sqlite.table import Row, Table
+from mahavishnu.stores.sqlite.texts import AT_ONCE
 
+log = logging.getLogger(__name__)
 MOST_ROWS = 4000  # in one transaction: others may want to write, and callers wait for their answer
+LAG_SECONDS = 2.0  # before a row is indexed: until then it may change again
+PAUSE_SECONDS = 0.2  # without writes
+MOST_UNINDEXED = 20_000  # rows that wait while there is no pause between writes
+_KNOWN = 5000  # rows
 _ITEM_PROBLEMS = (  # one row cannot be bound or is too big: nothing is wrong with the store
     ValueError,  # a lone surrogate
     OverflowError,
@@ -69,6 +80,58 @@ class CloseRequest:
         self.answer = self.loop.create_future()
 
 
+class Upkeep:
+    """When the writer's thread indexes texts, and up to which row of each table."""
+
+    def __init__(self) -> None:
+        self._due: float | None = time.monotonic() + LAG_SECONDS  # another process may have left some
+        self._is_behind = False
+        self._noted: dict[str, int] = {}  # the last row of each table when it was looked at
+
+    def seconds(self) -> float | None:
+        """Return how long to wait for writes; None for any time."""
+        if self._due is None or self._is_behind:
+            return None if self._due is None else 0.0
+        return max(PAUSE_SECONDS, self._due - time.monotonic())
+
+    def note(self) -> None:
+        """Note that rows were written, or that somebody searches."""
+        self._is_behind = False  # others wait for the writer: it goes on when there is a pause, or in time
+        if self._due is None:
+            self._due = time.monotonic() + LAG_SECONDS
+
+    def is_due(self) -> bool:
+        """Return whether to look for texts although there is no pause between writes."""
+        return self._due is not None and time.monotonic() >= self._due
+
+    def run(
+        self,
+        connection: sqlite3.Connection,
+        tables: Iterable[Table[Any]],
+        begin: Callable[[], object],
+        commit: Callable[[], object],
+        *,
+        is_busy: bool,
+    ) -> None:
+        """Index some of the rows that were there LAG_SECONDS ago; while the writer is busy, only of very many."""
+        now, self._due, self._is_behind = time.monotonic(), None, False
+        for table in tables:
+            texts = table.texts
+            unindexed, last = texts.count_unindexed(connection)
+            if not unindexed:
+                continue
+            self._due = min(self._due or inf, now if unindexed > MOST_UNINDEXED else now + LAG_SECONDS)
+            if is_busy and unindexed <= MOST_UNINDEXED:
+                continue
+            begin()
+            most = 4 * AT_ONCE if is_busy else AT_ONCE
+            if texts.update(connection, table, last if is_busy else self._noted.get(texts.kind, 0), most) == most:
+                self._is_behind = True
+            else:
+                self._noted[texts.kind] = last
+            commit()
+
+
 class Writer:
     """Owns the writing connection and its thread, for any event loop. `trouble`: why the latest write failed."""
 
@@ -78,6 +141,8 @@ class Writer:
         self.trouble: StoreError | None = None
         self._gathered: dict[asyncio.AbstractEventLoop, list[WriteRequest | CloseRequest]] = {}
         self._waiting: SimpleQueue[list[WriteRequest | CloseRequest]] = SimpleQueue()
+        self._upkeep = Upkeep()
+        self._known: dict[int, Row] = {}  # the columns of rows written last, by version: it proves what is stored
         self._taken: deque[WriteRequest | CloseRequest] = deque()
         self._closing = self._committing = False
         self._lock = threading.Lock()
@@ -111,7 +176,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             if not self._taken:
-                self._taken.extend(self._waiting.get())
+                self._taken.extend(self._wait())
             work = self._taken.popleft()
             if isinstance(work, CloseRequest):
                 return self._close(work)
@@ -122,6 +187,35 @@ class Writer:
                     self._refuse([work], problem)
                 else:
                     self._write([work, *self._take_waiting(MOST_ROWS - work.rows)])
+            self._upkeep.note()
+            if self._upkeep.is_due():
+                self._index_texts(is_busy=True)
+
+    def note_search(self) -> None:
+        """Have texts indexed soon, if another process has left some."""
+        self._upkeep.note()
+        self._waiting.put([])
+
+    def _wait(self) -> list[WriteRequest | CloseRequest]:
+        """Wait for work; meanwhile, index texts."""
+        while True:
+            with suppress(Empty):
+                if found := self._waiting.get(timeout=self._upkeep.seconds()):
+                    return found
+                continue
+            self._index_texts(is_busy=False)
+
+    def _index_texts(self, *, is_busy: bool) -> None:
+        with self._connections.changing:
+            try:
+                self._connections.open()
+                tables = self._connections.text_tables()
+                self._upkeep.run(self._connections.writing, tables, self._begin, self._commit, is_busy=is_busy)
+            except Exception as problem:  # until then, searches read the documents
+                log.warning("texts of %s are indexed later: %s", self._path, problem)
+                self._committing = False
+                with suppress(sqlite3.Error, FileReplaced):
+                    roll_back(self._connections.writing)
 
     def _make_ready(self, call: WriteRequest) -> None:
         self._connections.open()
@@ -139,6 +233,7 @@ class Writer:
                     self._taken.extend(self._waiting.get_nowait())
                 except Empty:
                     break
+                continue
             work = self._taken[0]
             if not (isinstance(work, WriteRequest) and work.fill is None and self._connections.knows(work.table)):
                 break
@@ -184,20 +279,51 @@ class Writer:
         while fresh:
             for table, group in _by_table(fresh):
                 self._execute(table, table.insert, [row for call in group for row in call.creates], missed)
-                self._execute(table, table.update, [row for call in group for row in call.replaces], missed)
+                for call in group:
+                    self._mark(table, [row[-2] for row in (*call.replaces, *call.removes)])
+                for statement, rows in self._updates(table, [row for call in group for row in call.replaces]):
+                    self._execute(table, statement, rows, missed, key=-2)
                 for ticket, *row in (row for call in group for row in call.removes):
                     if not connection.execute(table.delete, row).rowcount:
                         missed[ticket] = None
             fresh = self._take_waiting(MOST_ROWS - sum(call.rows for call in calls))
             calls += fresh
         self._commit()
+        self._note_rows(calls, missed)
         return missed
 
-    def _execute(self, table: Table[Any], statement: str, rows: list[Row], missed: Missed) -> None:
+    def _mark(self, table: Table[Any], keys: Sequence[str]) -> None:
+        """Note that the texts of these rows change. A trigger would make each update slower."""
+        if keys and table.texts.fields:
+            self._connections.writing.executemany(table.texts.mark, [(key,) for key in keys])
+
+    def _updates(self, table: Table[Any], rows: list[Row]) -> Iterable[tuple[str, Sequence[Sequence[Any]]]]:
+        """Return the statements that write the rows, and their values: of known rows only what has changed."""
+
+        def changed_places(row: Row) -> tuple[int, ...]:
+            known = self._known.get(row[-1])
+            return () if known is None else (*compress(count(), map(ne, row, known)), len(known))  # and the body
+
+        for places, group in groupby(rows, changed_places):  # in their order: the first one wins
+            statement, values = table.update_of(places) if places else (table.update, tuple)
+            yield statement, [values(row) for row in group]
+
+    def _note_rows(self, calls: list[WriteRequest], missed: Missed) -> None:
+        for call in calls:
+            end = len(call.table.fields) + 1
+            self._known.update((row[0], row[:end]) for row in (*call.creates, *call.replaces) if row[0] not in missed)
+            for row in call.replaces:
+                self._known.pop(row[-1], None)
+        for version in [*islice(self._known, max(0, len(self._known) - _KNOWN))]:
+            del self._known[version]
+
+    def _execute(
+        self, table: Table[Any], statement: str, rows: Sequence[Sequence[Any]], missed: Missed, key: int = -1
+    ) -> None:
         connection = self._connections.writing
         if rows and connection.executemany(statement, rows).rowcount != len(rows):
             for row in rows:  # versions are unique: the one that is there now tells who was first
-                (now,) = connection.execute(table.version_of, (table.key(row),)).fetchone() or (None,)
+                (now,) = connection.execute(table.version_of, (row[key],)).fetchone() or (None,)
                 if now != row[0]:
                     missed[row[0]] = None
 
@@ -206,6 +332,9 @@ class Writer:
         missed: Missed = {}
         connection = self._begin()
         for call in calls:
+            for row in (*call.replaces, *call.removes):
+                with suppress(*_ITEM_PROBLEMS):
+                    self._mark(call.table, [row[-2]])
             for statement, rows in ((call.table.insert, call.creates), (call.table.update, call.replaces)):
                 for row in rows:
                     stored = self._single(call.table, statement, row)

@@ -24,6 +24,7 @@ from mahavishnu.stores.memory import MemoryStore
 from mahavishnu.stores.scoped import without_deleted
 from mahavishnu.stores.sqlite import SQLiteStore
 from mahavishnu.stores.sqlite import table as sqlite_sql
+from mahavishnu.stores.sqlite.store import column_to_merge, values_of
 from mahavishnu.stores.sqlite.table import Table
 from mahavishnu.testing import START, make_letter
 from mahavishnu.workers.rules import run_by
@@ -162,12 +163,12 @@ def test_a_list_of_all_namespaces_is_merged_and_not_sorted(
     connection: sqlite3.Connection, query: Query, way: str, place: tuple[Any, ...] | None
 ) -> None:
     table = Table(LETTERS)
-    merged = sqlite_sql.column_to_merge(table, query)
-    assert merged == "namespace" and sqlite_sql.column_to_merge(table, within_namespace(query, "eu")) is None
+    merged = column_to_merge(table, query)
+    assert merged == "namespace" and column_to_merge(table, within_namespace(query, "eu")) is None
     steps = plan(connection, sqlite_sql.select(table, query, place, (merged, ["eu", "us"])))
     assert sum(way in step for step in steps) >= 3, "each namespace, and what has none"
     assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps), steps
-    found = plan(connection, sqlite_sql.values_of(table, merged))
+    found = plan(connection, values_of(table, merged))
     assert not any("SCAN letters" in step or "B-TREE" in step for step in found), found
 
 
@@ -192,7 +193,7 @@ def test_what_no_index_has_in_order_is_not_merged() -> None:
         Query(sort=(Sort("updated_at"),)),
         Query(sort=(Sort("task_id"),)),
     ):
-        assert sqlite_sql.column_to_merge(table, query) is None
+        assert column_to_merge(table, query) is None
 
 
 @pytest.mark.parametrize("namespaces", [1, 7, sqlite_sql.MOST_MERGED + 1])
