@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, Group
@@ -34,9 +34,6 @@ from mahavishnu.model.events import Event
 from mahavishnu.model.letter import DeadLetter
 from mahavishnu.model.letter_parts import ResolutionStatus
 from mahavishnu.settings.places import NO_STORE
-
-if TYPE_CHECKING:
-    from mahavishnu.core.app import MahavishnuApp
 
 # --- a handful of workflows that fail in telling ways, and a clock that makes their hours pass in seconds
 

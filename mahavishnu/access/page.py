@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mahavishnu.access.oidc import ATTEMPT_LASTS, Attempt, Login, Provider, ProviderProblem
-from mahavishnu.access.sessions import LoginThrottle, Sessions, remove_cookie, set_cookie
+from mahavishnu.access.sessions import LoginThrottle, Sessions, cookie_name, remove_cookie, set_cookie
 from mahavishnu.console.console import console_of, show
 from mahavishnu.console.forms import FormFields
 from mahavishnu.engine.queue import LetterQueue
@@ -27,7 +27,7 @@ from mahavishnu.model.record import Value
 log = logging.getLogger(__name__)
 router = Router(tag="login", documented=False)
 LOST = "Your login has ended: what you sent was not done. Log in, and the page that you were on is shown as it is now."
-Wanted = Annotated[str, Field(max_length=4000)]
+Text = Annotated[str, Field(max_length=4000)]
 
 
 class LoginView(Value, frozen=True):
@@ -46,7 +46,7 @@ def login_view(request: Request, next: str, problem: str | None = None) -> Login
 
 
 @router.get("/login")
-async def login_page(request: Request, next: Wanted = "/", lost: bool = False) -> Response:
+async def login_page(request: Request, next: Text = "/", lost: bool = False) -> Response:
     """Show the form, or redirect a client that needs no login. `lost`: the login ended before a change was sent."""
     if request.scope["session"] is not None or request.app.state.access.is_open:
         return console_of(request).go(request, local_target(next))
@@ -123,8 +123,7 @@ class Leaving(Value, frozen=True):
     place: str
 
 
-Text = Annotated[str, Field(max_length=4000)]
-_PURPOSE = "provider login"
+_PURPOSE, _COOKIE = "provider login", "mahavishnu_provider"
 _LONGEST_TARGET = 2000  # characters: browsers keep no cookie of more than 4,096 bytes
 
 
@@ -137,15 +136,8 @@ async def leave(request: Request, next: Text = "/") -> Response:
     except ProviderProblem as problem:
         return await _refuse(request, problem)
     response = Response(None, 303, {"Location": place, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
-    response.set_cookie(
-        _cookie_name(request),
-        sessions.sign(astuple(attempt), _PURPOSE),
-        max_age=int(ATTEMPT_LASTS.total_seconds()),
-        path="/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="lax",  # it comes along when the provider leads back
-    )
+    kept = sessions.sign(astuple(attempt), _PURPOSE)
+    set_cookie(response, request.url.scheme, kept, name=_COOKIE, lasts=ATTEMPT_LASTS)
     return response
 
 
@@ -164,9 +156,7 @@ async def come_back(
         response = await _let_in(request, dlq, await _login(request, dlq, provider, throttle, code, attempt), attempt)
     except ProviderProblem as problem:
         response = await _refuse(request, problem)
-    response.delete_cookie(  # one answer for each login that has begun
-        _cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
-    )
+    remove_cookie(response, request.url.scheme, name=_COOKIE)  # one answer for each login that has begun
     return response
 
 
@@ -186,7 +176,7 @@ async def leave_provider(request: Request, key: Text = "") -> Response:
 def _attempt(request: Request, dlq: LetterQueue, state: str) -> Attempt:
     """Return the login that this browser has begun, and this answer is for."""
     sessions: Sessions = request.app.state.sessions
-    kept = sessions.unsign(request.cookies.get(_cookie_name(request), ""), _PURPOSE)
+    kept = sessions.unsign(request.cookies.get(cookie_name(request.url.scheme, _COOKIE), ""), _PURPOSE)
     attempt = Attempt(*kept) if kept else None
     if attempt is None or not secrets.compare_digest(attempt.state.encode(), state.encode("utf-8", "replace")):
         raise ProviderProblem("this login was not begun in this browser, or not lately: begin again")
@@ -242,7 +232,3 @@ def _provider(request: Request) -> Provider:
     if provider is None:
         raise ProviderProblem("this server knows no provider of logins: server.oidc.issuer is not set", status=404)
     return provider
-
-
-def _cookie_name(request: Request) -> str:
-    return f"{'__Host-' if request.url.scheme == 'https' else ''}mahavishnu_provider"

@@ -13,7 +13,7 @@ import ipaddress
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -143,31 +143,31 @@ class Sessions:
         return hmac.new("\0".join(self.keys).encode(), session_id.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def cookie_name(scheme: str) -> str:
+def cookie_name(scheme: str, name: str = _NAME) -> str:
     """Return the name of the cookie; by the prefix, browsers see to it that no other host has set it.
 
     >>> cookie_name("https")
     '__Host-mahavishnu_session'
     """
-    return f"__Host-{_NAME}" if scheme == "https" else _NAME
+    return f"__Host-{name}" if scheme == "https" else name
 
 
-def set_cookie(response: Response, scheme: str, cookie: str) -> None:
-    """Have the browser keep the session, out of the reach of scripts and of other sites."""
+def set_cookie(response: Response, scheme: str, cookie: str, *, name: str = _NAME, lasts: timedelta = LIFETIME) -> None:
+    """Have the browser keep the session, or what `name` says, out of the reach of scripts and of other sites."""
     response.set_cookie(
-        cookie_name(scheme),
+        cookie_name(scheme, name),
         cookie,
-        max_age=int(LIFETIME.total_seconds()),
+        max_age=int(lasts.total_seconds()),
         path="/",
         secure=scheme == "https",
         httponly=True,
-        samesite="lax",
+        samesite="lax",  # it comes along when another site leads here, as a provider of logins does
     )
 
 
-def remove_cookie(response: Response, scheme: str) -> None:
-    """Have the browser forget the session."""
-    response.delete_cookie(cookie_name(scheme), path="/", secure=scheme == "https", httponly=True, samesite="lax")
+def remove_cookie(response: Response, scheme: str, *, name: str = _NAME) -> None:
+    """Have the browser forget the session, or what `name` says."""
+    response.delete_cookie(cookie_name(scheme, name), path="/", secure=scheme == "https", httponly=True, samesite="lax")
 
 
 # --- failed logins are slowed down, for each address, in bounded memory

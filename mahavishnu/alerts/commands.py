@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import command
-from mahavishnu.cli.output import AsJson, ExitCode, print_json, print_line, print_records, print_table, when
+from mahavishnu.cli.output import AsJson, Columns, ExitCode, print_json, print_line, print_records, when
 
 
-@command()
+def _channels(alert: Mapping[str, Any]) -> str:
+    """Return the channels with their problems."""
+    return "; ".join(
+        each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"
+        for each in alert["channels"]
+    )
+
+
+_ALERT: Columns = {
+    "alert": "name",
+    "state": "phase",
+    "why": lambda each: ", ".join(each["reasons"]),
+    "since": lambda each: when(each["since"]),
+    "told to": _channels,
+    "title": "title",
+}
+_RULE: Columns = {
+    "rule": "rule",
+    "alerts": lambda each: "not known" if each["holding"] is None else str(each["holding"]),
+    "told to": lambda each: ", ".join(each["channels"]) or "nobody",
+    "holds when": "about",
+}
+
+
+@command(partial(print_records, columns=_ALERT, empty="no alert holds", texts=("title", "told to")))
 async def list_alerts(
     api: Connection,
     resolved: Annotated[bool, typer.Option("--resolved", help="Also those that are over.")] = False,
-    json: AsJson = False,
 ) -> Any:
     """List the alerts that hold."""
-    found = await api.get("/alerts", {"resolved": True} if resolved else None)
-    if json:
-        return found
-    rows = [
-        (each["name"], each["phase"], ", ".join(each["reasons"]), when(each["since"]), _channels(each), each["title"])
-        for each in found
-    ]
-    columns = ("alert", "state", "why", "since", "told to", "title")
-    print_table(columns, rows, empty="no alert holds", texts=("title", "told to"))
+    return await api.get("/alerts", {"resolved": True} if resolved else None)
 
 
-@command()
-async def rules(api: Connection, json: AsJson = False) -> Any:
+@command(partial(print_records, columns=_RULE, empty="there is no rule"))
+async def rules(api: Connection) -> Any:
     """List the rules of alerts, and how many alerts hold because of each."""
-    found = await api.get("/alerts/rules")
-    if json:
-        return found
-    print_records(
-        found,
-        {
-            "rule": "rule",
-            "alerts": lambda each: "not known" if each["holding"] is None else str(each["holding"]),
-            "told to": lambda each: ", ".join(each["channels"]) or "nobody",
-            "holds when": "about",
-        },
-        empty="there is no rule",
-    )
+    return await api.get("/alerts/rules")
 
 
 @command()
@@ -66,11 +71,3 @@ async def test(
         if not answers:
             print_line("no channel is configured: see the settings alerts.*")
     return ExitCode.FAILED if any(each["problem"] for each in answers) else ExitCode.DONE
-
-
-def _channels(alert: dict[str, Any]) -> str:
-    """Return the channels with their problems."""
-    return "; ".join(
-        each["channel"] if each["problem"] is None else f"{each['channel']}: {each['problem']}"
-        for each in alert["channels"]
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as codec
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ from mahavishnu.cli.client import Connection
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.names import audit_subject, check_action
 from mahavishnu.cli.options import Every, Limit, instant_from, namespace_column
-from mahavishnu.cli.output import AsJson, JsonList, brief, for_people, print_json, print_table, when
+from mahavishnu.cli.output import AsJson, Columns, brief, for_people, print_records, when
 
 _MAX_CHANGES = 4  # of one entry, that people are shown
 
@@ -46,44 +46,23 @@ def list_audit(
 
     async def converse(api: Connection) -> None:
         await check_action(api, action)
-        written, found, count = JsonList(), list[Any](), 0
-        async for page in api.pages("/audit", params, None if everything else limit):
-            count += len(page)
-            for entry in page:
-                if jsonl:
-                    print_json(entry, indent=None)
-                elif json:
-                    written.add(entry)
-                else:
-                    found.append(entry)
-        if json and not jsonl:
-            written.end()
-        elif not jsonl:
-            whose = namespace_column(found)
-            rows = [
-                (
-                    when(each["at"]),
-                    *(each[name] for name in whose),
-                    each["actor"],
-                    each["via"],
-                    each["action"],
-                    each["subject"],
-                    each["outcome"],
-                    each["why"] or each["reason"],
-                    _changes(each["changes"]),
-                )
-                for each in found
-            ]
-            print_table(
-                ("when", *whose, "who", "via", "action", "to", "outcome", "why", "changes"),
-                rows,
-                empty="nothing yet",
-                texts=("why", "changes"),
-                spare=("changes", "via"),
-            )
-        api.note_list_end(count, api.more)
+        await api.print_list("/audit", params, None if everything else limit, _print_acts, json=json, jsonl=jsonl)
 
     return converse
+
+
+def _print_acts(found: Sequence[Mapping[str, Any]]) -> None:
+    columns: Columns = {
+        "when": lambda each: when(each["at"]),
+        **{name: name for name in namespace_column(found)},
+        "who": "actor",
+        **{name: name for name in ("via", "action")},
+        "to": "subject",
+        "outcome": "outcome",
+        "why": lambda each: each["why"] or each["reason"],
+        "changes": lambda each: _changes(each["changes"]),
+    }
+    print_records(found, columns, empty="nothing yet", texts=("why", "changes"), spare=("changes", "via"))
 
 
 def _changes(changes: Mapping[str, Any]) -> str:

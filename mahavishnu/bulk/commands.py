@@ -19,6 +19,7 @@ from mahavishnu.cli.names import resolve_run
 from mahavishnu.cli.options import Every, Limit, Yes, confirm, namespace_column
 from mahavishnu.cli.output import (
     AsJson,
+    Columns,
     ExitCode,
     brief,
     count_of,
@@ -27,9 +28,8 @@ from mahavishnu.cli.output import (
     print_json,
     print_line,
     print_notice,
-    print_table,
+    print_records,
     short,
-    when,
 )
 from mahavishnu.letters.view import error_of, open_circuits
 from mahavishnu.model.clock import SystemClock
@@ -122,20 +122,19 @@ def resume_percent(run: Run) -> int | None:
 
 def print_runs(runs: Sequence[Run]) -> None:
     """Print a table of runs."""
-    whose = namespace_column(runs)
-    counted = ("letters", "moved", "succeeded", "failed again")
-    rows = []
-    for run in runs:
-        counts = run["counts"]
-        ended = [counts.get(name) if awaits_outcomes(run) else None for name in ("succeeded", "failed_again")]
-        head = [run["run_id"], *(run[name] for name in whose), run["verb"], run["state"]]
-        rows.append(
-            [*head, counts["members"], counts["moved"], *ended, run["by"], when(run["created_at"]), run["reason"]]
-        )
+    columns: Columns = {
+        "run": "run_id",
+        **{name: name for name in (*namespace_column(runs), "verb", "state")},
+        "letters": lambda run: run["counts"]["members"],
+        "moved": lambda run: run["counts"]["moved"],
+        "succeeded": lambda run: run["counts"].get("succeeded") if awaits_outcomes(run) else None,
+        "failed again": lambda run: run["counts"].get("failed_again") if awaits_outcomes(run) else None,
+        "by": "by",
+        "started": "created_at",
+        "reason": "reason",
+    }
     spare = ("letters", "moved", "failed again", "succeeded", "started", "by")
-    print_table(
-        ("run", *whose, "verb", "state", *counted, "by", "started", "reason"), rows, empty="no runs", spare=spare
-    )
+    print_records(runs, columns, empty="no runs", spare=spare)
 
 
 def count_outcomes(run: Run) -> int:
@@ -229,16 +228,13 @@ async def _print_items(api: Connection, items: list[Any], *, ended: bool = False
     """Print one row for each item, with the present error where it failed again. Of an `ended` run nothing waits."""
     errors = await _last_errors(api, [each for each in items if each["outcome"] == "failed_again"])
     states = {"waiting": "left alone"} if ended else {}
-    rows = [
-        (
-            each["key"],
-            states.get(each["state"], each["state"]),
-            each["outcome"],
-            each["why"] or brief(errors.get(each["entry_id"])),
-        )
-        for each in items
-    ]
-    print_table(("letter", "state", "outcome", "why"), rows, empty="no letters")
+    columns: Columns = {
+        "letter": "key",
+        "state": lambda each: states.get(each["state"], each["state"]),
+        "outcome": "outcome",
+        "why": lambda each: each["why"] or brief(errors.get(each["entry_id"])),
+    }
+    print_records(items, columns, empty="no letters")
 
 
 async def _last_errors(api: Connection, items: list[Any]) -> dict[str, str]:

@@ -187,11 +187,8 @@ async def run_page(
 @router.post("/runs/{run_id}/{act}")
 async def act(request: Request, dlq: PageQueue, actor: Operator, run_id: str, act: str, form: FormFields) -> Response:
     """Pause it, go on with it, end it, or try another fix on its letters."""
-    run, by, reason = (
-        await dlq.service(BulkRuns).get(decode_id(run_id)),
-        acting_name(actor, None),
-        form.optional("reason"),
-    )
+    run = await dlq.service(BulkRuns).get(decode_id(run_id))
+    by, reason = acting_name(actor, None), form.optional("reason")
     match act:
         case "pause":
             await dlq.service(BulkRuns).pause(run.run_id, by=by, reason=reason)

@@ -13,7 +13,7 @@ from mahavishnu.bulk import run as bulk_run
 from mahavishnu.bulk.members import VERBS
 from mahavishnu.bulk.run import BulkRun
 from mahavishnu.bulk.service import BulkRuns
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, get_service, require_role
 from mahavishnu.http.responses import json_response, letter_json, next_link, page_headers, problem_responses, to_json
 from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import (
@@ -31,6 +31,7 @@ from mahavishnu.model.letter_parts import UNCHANGED, Unchanged
 from mahavishnu.search.rules import as_query
 
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "handling bulk runs"))]
+Runs = Annotated[BulkRuns, Depends(get_service(BulkRuns))]
 _NO_RUN = problem_responses(404)
 router = Router(tag="runs", prefix="/runs")
 if TYPE_CHECKING:
@@ -156,9 +157,9 @@ async def list_runs(request: Request, dlq: OwnQueue, actor: Viewer, params: Anno
 
 
 @router.get("/{run_id}", response_model=Run, responses=_NO_RUN, summary="One run")
-async def one(dlq: Queue, actor: Viewer, run_id: str) -> Response:
+async def one(runs: Runs, actor: Viewer, run_id: str) -> Response:
     """Return the present state of a run."""
-    return json_response(run_json(await dlq.service(BulkRuns).get(run_id)))
+    return json_response(run_json(await runs.get(run_id)))
 
 
 @router.get("/{run_id}/items", response_model=list[RunItem], responses=_NO_RUN, summary="The members of a run")
@@ -175,32 +176,26 @@ async def items(
 
 
 @router.post("/{run_id}/pause", response_model=Run, responses=problem_responses(404, 409), summary="Pause a run")
-async def pause(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
+async def pause(runs: Runs, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """Pause the run: nothing more is moved until it is resumed."""
     body = body or RunAction()
-    return json_response(
-        run_json(await dlq.service(BulkRuns).pause(run_id, by=acting_name(actor, body.by), reason=body.reason))
-    )
+    return json_response(run_json(await runs.pause(run_id, by=acting_name(actor, body.by), reason=body.reason)))
 
 
 @router.post("/{run_id}/resume", response_model=Run, responses=problem_responses(404, 409), summary="Go on with a run")
-async def resume(dlq: Queue, actor: Operator, run_id: str, body: ResumeRequest | None = None) -> Response:
+async def resume(runs: Runs, actor: Operator, run_id: str, body: ResumeRequest | None = None) -> Response:
     """Resume a paused or halted run. If its stop rule would halt it again at once, a 409 says which one to give."""
     body = body or ResumeRequest()
     stop: float | Unchanged | None = body.stop_percent if "stop_percent" in body.model_fields_set else UNCHANGED
-    run = await dlq.service(BulkRuns).resume(
-        run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop
-    )
+    run = await runs.resume(run_id, by=acting_name(actor, body.by), reason=body.reason, stop_percent=stop)
     return json_response(run_json(run))
 
 
 @router.post("/{run_id}/cancel", response_model=Run, responses=problem_responses(404, 409), summary="End a run")
-async def cancel(dlq: Queue, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
+async def cancel(runs: Runs, actor: Operator, run_id: str, body: RunAction | None = None) -> Response:
     """Cancel the run. Moved letters stay moved; the others are left alone."""
     body = body or RunAction()
-    return json_response(
-        run_json(await dlq.service(BulkRuns).cancel(run_id, by=acting_name(actor, body.by), reason=body.reason))
-    )
+    return json_response(run_json(await runs.cancel(run_id, by=acting_name(actor, body.by), reason=body.reason)))
 
 
 def run_json(run: BulkRun) -> dict[str, Any]:

@@ -15,7 +15,17 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from mahavishnu import __version__
 from mahavishnu.cli.options import USER_VARIABLE, Session
-from mahavishnu.cli.output import Conflict, Failed, Listed, NotFound, Unreachable, count_of, print_notice
+from mahavishnu.cli.output import (
+    Conflict,
+    Failed,
+    JsonList,
+    Listed,
+    NotFound,
+    Unreachable,
+    count_of,
+    print_json,
+    print_notice,
+)
 from mahavishnu.model.errors import ImportStopped, InvalidInput, MahavishnuError
 from mahavishnu.model.record import Value
 
@@ -150,6 +160,26 @@ class Connection:
         """Return the items of a list."""
         items = [item async for page in self.pages(path, params, limit) for item in page]
         return Listed(items, self.more)
+
+    async def print_list(
+        self, path: str, params: Params, limit: int | None, show: Callable[[Any], object], *, json: bool, jsonl: bool
+    ) -> None:
+        """Print a list: as JSON while its pages come, with `jsonl` one item in a line; or at the end by `show`."""
+        written, found, count = JsonList(), [], 0
+        async for page in self.pages(path, params, limit):
+            count += len(page)
+            for each in page:
+                if jsonl:
+                    print_json(each, indent=None)
+                elif json:
+                    written.add(each)
+                else:
+                    found.append(each)
+        if not (json or jsonl):
+            show(found)
+        elif not jsonl:
+            written.end()
+        self.note_list_end(count, self.more)
 
     def note_list_end(self, count: int, more: bool) -> None:
         """Print after a list that there is more; or, where it is empty, which server or store was asked."""

@@ -48,6 +48,11 @@ NAMESPACE_OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "all_namespaces": (AllNamespaces, False),
 }
 _PLACE = ("namespace", "queue")
+# Filters that the API calls the same.
+_SAME_NAMES = (
+    *("status", "category", "policy", "namespace", "queue", "run", "task_id", "source_id"),
+    *("adapter", "repo", "text", "metadata"),
+)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -250,29 +255,17 @@ class Filters:
         if self.open and self.resolution:
             raise InvalidInput("give --open or --resolution, not both")
         _names_in(self.where)  # raises what is wrong with it, and shows where
-        return without_empty(
-            {
-                "q": self.where,
-                "status": self.status,
-                "resolution_status": ["pending"] if self.open else self.resolution,
-                "category": self.category,
-                "policy": self.policy,
-                "reason": self.reason_code,
-                "namespace": self.namespace,
-                "queue": self.queue,
-                "fingerprint": [*(self.group or ()), *(self.fingerprint or ())],
-                "run": self.run,
-                "task_id": self.task_id,
-                "source_id": self.source_id,
-                "adapter": self.adapter,
-                "tags": self.tag,
-                "repo": self.repo,
-                "text": self.text,
-                "metadata": self.metadata,
-                "created_from": instant_from(self.since, "--since"),
-                "created_before": instant_from(self.before, "--before"),
-            }
-        )
+        values = {
+            **{name: getattr(self, name) for name in _SAME_NAMES},
+            "q": self.where,
+            "resolution_status": ["pending"] if self.open else self.resolution,
+            "reason": self.reason_code,
+            "fingerprint": [*(self.group or ()), *(self.fingerprint or ())],
+            "tags": self.tag,
+            "created_from": instant_from(self.since, "--since"),
+            "created_before": instant_from(self.before, "--before"),
+        }
+        return {name: value for name, value in values.items() if value not in (None, [], "")}
 
 
 def _names_in(text: str | None) -> frozenset[str]:
@@ -282,11 +275,6 @@ def _names_in(text: str | None) -> frozenset[str]:
     from mahavishnu.model.query_text import names_in
 
     return names_in(text)
-
-
-def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that were given."""
-    return {name: value for name, value in values.items() if value not in (None, [], "")}
 
 
 def instant_from(text: str | None, option: str, now: datetime | None = None, *, ahead: bool = False) -> str | None:

@@ -37,6 +37,8 @@ from mahavishnu.model.errors import (
 )
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Column: TypeAlias = str | Callable[[Mapping[str, Any]], Any]  # the name of a value, or a function of the record
+Columns: TypeAlias = Mapping[str, Column]  # by their titles
 NARROW = 60  # columns below which a table is written as blocks
 TEXT = 20  # columns that a text gets at least, if it is that long
 GAP = 2  # blanks between columns
@@ -272,24 +274,24 @@ def print_table(
 
 def print_records(
     records: Iterable[Mapping[str, Any]],
-    columns: Mapping[str, str | Callable[[Mapping[str, Any]], Any]],
+    columns: Columns,
     *,
     empty: str,
-    texts: Sequence[str] | None = None,
+    texts: Sequence[str] | Mapping[str, int] | None = None,
     spare: Sequence[str] = (),
 ) -> None:
     """Print a table of records. `columns` are the titles, each with the name of its value, or a function of the record.
 
-    Values whose names end in `_at` are instants.
+    Values whose names end in `_at` are instants. `spare` may name columns that this table does not have.
     """
 
-    def cell(record: Mapping[str, Any], value: str | Callable[[Mapping[str, Any]], Any]) -> Any:
+    def cell(record: Mapping[str, Any], value: Column) -> Any:
         if not isinstance(value, str):
             return value(record)
         return when(record[value]) if value.endswith("_at") else record[value]
 
     rows = [[cell(each, value) for value in columns.values()] for each in records]
-    print_table(list(columns), rows, empty=empty, texts=texts, spare=spare)
+    print_table(list(columns), rows, empty=empty, texts=texts, spare=[name for name in spare if name in columns])
 
 
 def _print_blocks(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

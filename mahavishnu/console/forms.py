@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
+from mahavishnu.http.auth import Actor, acting_name
 from mahavishnu.http.routing import Depends
 from mahavishnu.http.schemas import NamespacePageQuery
 from mahavishnu.model.errors import InvalidInput
@@ -81,6 +82,10 @@ class Form(Value, frozen=True):
     def optional(self, name: str) -> str | None:
         """The value of a field; None if nothing was filled in."""
         return self.text(name).strip() or None
+
+    def act(self, actor: Actor) -> dict[str, Any]:
+        """The arguments that name who acts, and the reason that they gave."""
+        return {"by": acting_name(actor, None), "notes": self.optional("reason")}
 
 
 async def read_form(request: Request) -> Form:

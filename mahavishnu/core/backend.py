@@ -32,26 +32,22 @@ class ProcessBackend:
     """The program in this process; see `mahavishnu.cli.options.Backend`."""
 
     def load_settings(self, file: Path | None, given: Mapping[str, Any]) -> MahavishnuSettings:
-        """Return the settings. Raises SettingsError with a line for each problem."""
         from mahavishnu.core.config import MahavishnuSettings  # what prints help does not wait for pydantic
 
         return MahavishnuSettings.load(file, **given)
 
     def is_default_store(self, url: str) -> bool:
-        """Return whether this URL is that of the default store."""
         from mahavishnu.settings.places import default_store_url
 
         return url == default_store_url()
 
     def make_queue(self, settings: MahavishnuSettings) -> DeadLetterQueue:
-        """Return a queue on the store of the settings, not opened yet."""
         from mahavishnu.core.wiring import queue_from
         from mahavishnu.stores.kinds import HISTORY, LETTERS
 
         return queue_from(settings, kinds=(LETTERS, HISTORY))
 
     def plain_store(self, given: str | None) -> str | None:
-        """Return the SQLite file that is meant, if nothing else is set; None if the settings have to be read."""
         from mahavishnu.settings.places import plain_store
 
         return plain_store(given)
@@ -59,7 +55,6 @@ class ProcessBackend:
     def make_plain_queue(
         self, url: str, namespace: str | None, settings: Callable[[], MahavishnuSettings]
     ) -> DeadLetterQueue:
-        """Return a queue as default settings describe it, on a SQLite file; `settings` are read for what needs them."""
         from mahavishnu.core.dead_letter_queue import DeadLetterQueue, QueueOptions, all_kinds
         from mahavishnu.engine.letter_factory import LetterFactory
         from mahavishnu.model.ids import DEFAULT_NAMESPACE
@@ -79,7 +74,6 @@ class ProcessBackend:
 
     @asynccontextmanager
     async def open_queue(self, settings: MahavishnuSettings) -> AsyncIterator[DeadLetterQueue]:
-        """Open a queue on the store of the settings, with its classifier. Raises InvalidInput for rules."""
         from mahavishnu.core.wiring import queue_from
         from mahavishnu.settings.wiring import chain_from
 
@@ -115,18 +109,14 @@ class ProcessBackend:
         return None
 
     def local_api(self, queue: LetterQueue, max_body_bytes: int) -> LocalApi:
-        """Return the HTTP API of a queue as an ASGI app that needs no server."""
         from mahavishnu.core.api_local import LocalApi
 
         return LocalApi(queue, via="cli", max_body_bytes=max_body_bytes)
 
     def import_app(self, name: str, settings_file: Path | None) -> MahavishnuApp:
-        """Import the app that `--app MODULE:NAME` names. Raises InvalidInput."""
-
         return import_app(name, settings_file)
 
     def count_letters(self, path: Path) -> int:
-        """Count the letters in a local store."""
         from mahavishnu.settings.wiring import count_letters
 
         return count_letters(path)

@@ -67,18 +67,14 @@ async def list_events(
         print_notice(f"there are more: --after {found['next']} goes on")
 
 
-@command()
+@command(lambda done: print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}"))
 async def ack(
     api: Connection,
     consumer: Annotated[str, typer.Argument(metavar="CONSUMER", help="The name of the consumer.")],
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the last event it has dealt with.")],
-    json: AsJson = False,
 ) -> Any:
     """Acknowledge all events up to a number, for a consumer: it does not get them again."""
-    done = await api.post("/domain-events/acknowledge", {"consumer": consumer, "number": number})
-    if json:
-        return done
-    print_line(f"{done['consumer']} has acknowledged the events up to {done['number']}")
+    return await api.post("/domain-events/acknowledge", {"consumer": consumer, "number": number})
 
 
 @command()

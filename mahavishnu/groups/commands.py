@@ -18,6 +18,7 @@ from mahavishnu.cli.options import Every, Limit, Reason, instant_from, namespace
 from mahavishnu.cli.output import (
     TEXT,
     AsJson,
+    Columns,
     ExitCode,
     NotFound,
     brief,
@@ -25,7 +26,7 @@ from mahavishnu.cli.output import (
     moment,
     print_block,
     print_line,
-    print_table,
+    print_records,
     when,
 )
 from mahavishnu.letters.commands import Apply, assess_again
@@ -41,37 +42,21 @@ _STATE_WIDTH = 16  # of a table, at least: "ready_to_redrive"
 
 
 def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
-    adapters = ["adapter"] if any(each["adapters"] for each in groups) else []
-    whose = namespace_column(groups)
-    columns = (
-        "fingerprint",
-        *whose,
-        "state",
-        "open",
-        "last hour",
-        "last day",
-        "last seen",
-        *adapters,
-        "owner",
-        "cause",
-    )
-    rows = [
-        (
-            each["fingerprint"],
-            *(each[name] for name in whose),
-            _state(each),
-            each["count"],
-            each["last_hour"],
-            each["last_day"],
-            when(each["last_seen"]),
-            *([", ".join(each["adapters"])] if adapters else []),
-            each["owner"],
-            brief(each["title"]),
-        )
-        for each in groups
-    ]
-    spare = ("last seen", "owner", "last hour", "last day", *adapters)
-    print_table(columns, rows, empty="no groups", texts={"state": _STATE_WIDTH, "cause": TEXT}, spare=spare)
+    adapters = any(each["adapters"] for each in groups)
+    columns: Columns = {
+        "fingerprint": "fingerprint",
+        **{name: name for name in namespace_column(groups)},
+        "state": _state,
+        "open": "count",
+        "last hour": "last_hour",
+        "last day": "last_day",
+        "last seen": lambda each: when(each["last_seen"]),
+        **({"adapter": lambda each: ", ".join(each["adapters"])} if adapters else {}),
+        "owner": "owner",
+        "cause": lambda each: brief(each["title"]),
+    }
+    spare = ("last seen", "owner", "last hour", "last day", "adapter")
+    print_records(groups, columns, empty="no groups", texts={"state": _STATE_WIDTH, "cause": TEXT}, spare=spare)
 
 
 def _state(group: Mapping[str, Any]) -> str:
@@ -127,11 +112,8 @@ def _print_group(group: Mapping[str, Any], place: str | None = None) -> None:
     print_block({name: value for name, value in fields.items() if value not in (None, "")})
     if group["notes"]:
         print_line("")
-        print_table(
-            ("noted", "by", "note"),
-            [(moment(each["at"]), each["by"], each["text"]) for each in group["notes"]],
-            empty="",
-        )
+        columns: Columns = {"noted": lambda each: moment(each["at"]), "by": "by", "note": "text"}
+        print_records(group["notes"], columns, empty="")
 
 
 @command()

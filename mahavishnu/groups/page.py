@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from mahavishnu.bulk.service import BulkRuns
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
 from mahavishnu.console.console import KEY_MARK, PageQueue, console_of, show
-from mahavishnu.console.forms import Form, FormFields
+from mahavishnu.console.forms import Form, FormFields, read_day
 from mahavishnu.console.frame import Link, Number, NumberIn, Said
 from mahavishnu.console.recent_reads import Recent, read_or_none
 from mahavishnu.engine.queue import LetterQueue
@@ -155,7 +155,7 @@ def _changes_of(group: GroupView, act: str, by: str, form: Form) -> dict[str, An
     return {
         "state": form.optional("state"),
         "owner": form.optional("owner"),
-        "hold_until": _day(form.optional("hold_until")),
+        "hold_until": read_day(form.optional("hold_until") or ""),
         "hold_release": form.optional("hold_release"),
     }
 
@@ -238,14 +238,6 @@ def _letters_of(group: GroupView, before: str) -> Query:
     here = Is("fingerprint", (group.fingerprint,))
     is_open = Is("resolution_status", (ResolutionStatus.PENDING,))
     return Query((here, is_open, Between("created_at", at_most=moment)), (Sort("created_at", descending=True),))
-
-
-def _day(text: str | None) -> datetime | None:
-    """Return the beginning of a day. Raise InvalidInput."""
-    try:
-        return None if text is None else datetime.combine(date.fromisoformat(text), time(), UTC)
-    except ValueError:
-        raise InvalidInput(f"{text!r:.80} is no day; write it as 2026-01-31") from None
 
 
 def count_needs(groups: Recent[GroupPage | None]) -> Number | None:

@@ -76,15 +76,8 @@ class GroupQuery(NamespacePageQuery):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Groups.list`."""
-        return {
-            "state": self.state,
-            "owner": self.owner,
-            "on_hold": self.on_hold,
-            "quiet": self.quiet or self.state is not None,
-            "sort": self.sort,
-            "limit": self.limit,
-            "after": self.cursor,
-        }
+        given = self.model_dump(exclude={"namespace", "cursor"})
+        return {**given, "quiet": self.quiet or self.state is not None, "after": self.cursor}
 
 
 @router.get("", response_model=list[Group], summary="Groups of letters with the same cause", name="list")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import field
@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection, Request
 
 from mahavishnu.engine.queue import LetterQueue
 from mahavishnu.http.routing import API, Depends
-from mahavishnu.http.schemas import NamespaceName
+from mahavishnu.http.schemas import ActionRequest, NamespaceName
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.permissions import ROLE_PERMISSIONS, Permission, Principal, Scope
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mahavishnu.http.proxies import Proxies, RoleMap
 
 
+S = TypeVar("S")
 _MOST_FIELDS = 1000  # of one form
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _HEALTH = ("/healthz", "/readyz", "/metrics")
@@ -282,6 +283,15 @@ async def get_queue(request: Request, namespace: NamespaceName | None = None) ->
     return views.of(request.scope["actor"], namespace)
 
 
+def get_service(kind: type[S], get: Callable[..., Awaitable[LetterQueue]] = get_queue) -> Callable[..., Awaitable[S]]:
+    """A dependency: the service of this class, of the queue that `get` returns for the request."""
+
+    async def find_service(request: Request, namespace: NamespaceName | None = None) -> S:
+        return (await get(request, namespace)).service(kind)
+
+    return find_service
+
+
 def require_role(role: Role, action: str) -> Callable[[Request], Awaitable[Actor]]:
     """A dependency: the actor, who must have at least this role. A denial is written into the audit."""
 
@@ -323,6 +333,12 @@ def acting_name(actor: Actor, named: str | None) -> str:
     if not named or named == actor.name:
         return actor.name
     return named if actor.name == ANONYMOUS else f"{named} (token of {actor.name})"
+
+
+def act_of(actor: Actor, body: ActionRequest | None) -> dict[str, Any]:
+    """Return the arguments that name who acts, and why."""
+    given = body or ActionRequest()
+    return {"by": acting_name(actor, given.by), "notes": given.notes}
 
 
 class Session(Value, frozen=True):

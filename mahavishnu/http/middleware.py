@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from starlette.datastructures import Headers
@@ -26,6 +26,8 @@ from mahavishnu.http.auth import (
     Access,
     Actor,
     Role,
+    Session,
+    SessionSource,
     audience_of,
     form_value,
     is_foreign_request,
@@ -39,10 +41,6 @@ from mahavishnu.http.responses import MEDIA_TYPE, escape_part, problem, problem_
 from mahavishnu.model.clock import instant_text
 from mahavishnu.model.errors import StoreError
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
-
-if TYPE_CHECKING:
-    from mahavishnu.http.auth import Session, SessionSource
-
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -16,8 +17,8 @@ from mahavishnu.cli.names import resolve_filter
 from mahavishnu.cli.options import Every, Filters, Limit, Reason, Yes, confirm, session_of
 from mahavishnu.cli.output import (
     AsJson,
+    Columns,
     ExitCode,
-    JsonList,
     NotFound,
     count_of,
     for_people,
@@ -25,6 +26,7 @@ from mahavishnu.cli.output import (
     print_block,
     print_json,
     print_line,
+    print_records,
     print_table,
     when,
 )
@@ -68,24 +70,9 @@ def list_letters(
         params = {**await resolve_filter(api, chosen), "sort": sort}
         if not (json or jsonl):
             params["whole"] = "true"  # only whole letters say of which type their errors are
-        written, pages = JsonList(), api.pages("/dlq", params, None if everything else limit)
-        found: list[Any] = []
-        count = 0
-        async for page in pages:
-            count += len(page)
-            for letter in page:
-                if jsonl:
-                    print_json(letter, indent=None)
-                elif json:
-                    written.add(letter)
-            if not (json or jsonl):
-                found += page
-        if json and not jsonl:
-            written.end()
-        elif not jsonl:
-            everywhere = api.session.namespace == ALL_NAMESPACES
-            letters_table(found, _NO_OPEN_LETTERS if only_open else "no letters", everywhere=everywhere)
-        api.note_list_end(count, api.more)
+        empty, everywhere = _NO_OPEN_LETTERS if only_open else "no letters", api.session.namespace == ALL_NAMESPACES
+        show = partial(letters_table, empty=empty, everywhere=everywhere)
+        await api.print_list("/dlq", params, None if everything else limit, show, json=json, jsonl=jsonl)
 
     return converse
 
@@ -109,18 +96,18 @@ async def show(
     print_contrasts(await ask_for(api, task_path(task, "contrasts"), {"namespace": namespace, "queue": queue}))
 
 
-@command()
-async def revisions(
-    api: Connection, task: Task, namespace: Namespace = None, queue: Queue = None, json: AsJson = False
-) -> Any:
+_REVISION: Columns = {
+    "revision": "number",
+    "of": lambda each: moment(each["updated_at"]),
+    "task data": "task",
+    "metadata": "metadata",
+}
+
+
+@command(partial(print_records, columns=_REVISION, empty="it was never edited", texts=("task data", "metadata")))
+async def revisions(api: Connection, task: Task, namespace: Namespace = None, queue: Queue = None) -> Any:
     """Show what a letter was before each edit, oldest first."""
-    found = await _get(api, task, "revisions", {"namespace": namespace, "queue": queue})
-    if json:
-        return found
-    rows = [(each["number"], moment(each["updated_at"]), each["task"], each["metadata"]) for each in found]
-    print_table(
-        ("revision", "of", "task data", "metadata"), rows, empty="it was never edited", texts=("task data", "metadata")
-    )
+    return await _get(api, task, "revisions", {"namespace": namespace, "queue": queue})
 
 
 @command()
@@ -266,7 +253,7 @@ def _numbers(numbers: dict[str, Any], api: Connection) -> None:
 
 def print_reasons(lines: list[dict[str, Any]]) -> None:
     """Print a line for each reason."""
-    columns = {
+    columns: Columns = {
         "reason": "dlq_reason",
         "letters": "total_entries",
         **{name: name for name in ("pending", "requeued")},
@@ -274,10 +261,10 @@ def print_reasons(lines: list[dict[str, Any]]) -> None:
         "resolved": "manually_resolved",
         "cancelled": "cancelled",
         "mean requeues": "avg_retries",
+        "oldest": lambda each: when(each["oldest_entry"]),
     }
-    rows = [[*(each[name] for name in columns.values()), when(each["oldest_entry"])] for each in lines]
     spare = ("mean requeues", "oldest", "requeued", "cancelled")
-    print_table([*columns, "oldest"], rows, empty="no letters", texts=(), spare=spare)
+    print_records(lines, columns, empty="no letters", texts=(), spare=spare)
 
 
 def assess_again(

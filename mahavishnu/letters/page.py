@@ -28,7 +28,7 @@ from mahavishnu.http.routing import Query as Parameters
 from mahavishnu.http.routing import Router
 from mahavishnu.http.schemas import LetterQuery
 from mahavishnu.letters.commonalities import LetterContrasts
-from mahavishnu.letters.documents import PAGE_BYTES, SORTS
+from mahavishnu.letters.documents import PAGE_BYTES, SORTS, get_letter
 from mahavishnu.letters.routes import Admin, Operator
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.timeline import Step, state_now, steps_of
@@ -36,7 +36,6 @@ from mahavishnu.model.errors import (
     InvalidInput,
     InvalidQuery,
     MahavishnuError,
-    NoSuchLetter,
     PermissionDenied,
     StoreError,
 )
@@ -233,10 +232,7 @@ for _verb, _sentence in VERBS.items():
 
 
 async def _get(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:
-    letter = await dlq.get_task(decode_id(task_id), include_archived=True, **where.arguments)
-    if letter is None:
-        raise NoSuchLetter(decode_id(task_id))
-    return letter
+    return await get_letter(dlq, decode_id(task_id), **where.arguments)
 
 
 async def _show(request: Request, dlq: LetterQueue, letter: DeadLetter, draft: Draft, *, status: int = 200) -> Response:
@@ -311,7 +307,7 @@ def _go(request: Request, letter: DeadLetter, text: str, tone: str = "good") -> 
 
 
 def _act(actor: Actor, form: Form, where: ScopeQuery) -> Any:
-    return {"by": acting_name(actor, None), "notes": form.optional("reason"), **where.arguments}
+    return {**form.act(actor), **where.arguments}
 
 
 async def count_open(dlq: LetterQueue) -> Number:

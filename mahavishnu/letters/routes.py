@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, ScopeQuery, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, ScopeQuery, Viewer, act_of, acting_name, require_role
 from mahavishnu.http.responses import (
     JSON,
     NDJSON,
@@ -148,10 +148,7 @@ async def import_letters(
 
     A letter that was deleted here is refused, unless `even_deleted`. Each stays in its namespace, unless one is named.
     """
-    from mahavishnu.letters.transfer import (
-        Transfer,  # what lists letters does not wait for it
-        documents_in,  # what lists letters does not wait for it
-    )
+    from mahavishnu.letters.transfer import Transfer, documents_in  # what lists letters does not wait for it
 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not kind.endswith("json"):
@@ -257,9 +254,9 @@ async def restore(
 ) -> Response:
     """Restore a revision by an edit: the present state becomes a revision too."""
     body = body or RestoreRequest()
-    how: dict[str, Any] = {"by": acting_name(actor, body.by), "notes": body.notes, "redrive": body.redrive}
-    how |= where.arguments
-    restored = await dlq.service(LetterOperations).restore(decode_id(task_id), body.revision, **how)
+    act = _act(actor, body, where)
+    letters = dlq.service(LetterOperations)
+    restored = await letters.restore(decode_id(task_id), body.revision, redrive=body.redrive, **act)
     return json_response(letter_json(restored, whole=True), 200, {"ETag": etag(restored.version)})
 
 
@@ -361,8 +358,7 @@ async def delete(
 
 def _act(actor: Actor, body: ActionRequest | None, where: ScopeQuery) -> Any:
     """Return the arguments that name who acts, why, and on which letter."""
-    body = body or ActionRequest()
-    return {"by": acting_name(actor, body.by), "notes": body.notes, **where.arguments}
+    return {**act_of(actor, body), **where.arguments}
 
 
 async def _get_letter(dlq: LetterQueue, task_id: str, where: ScopeQuery) -> DeadLetter:

@@ -7,13 +7,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from mahavishnu.cli.client import Connection
 from mahavishnu.cli.output import (
     TEXT,
+    Columns,
     NotFound,
     brief,
+    count_of,
     escape_controls,
     for_people,
     instant_and_distance,
@@ -22,7 +25,7 @@ from mahavishnu.cli.output import (
     print_block,
     print_line,
     print_notice,
-    print_table,
+    print_records,
     when,
 )
 from mahavishnu.model.errors import MahavishnuError
@@ -57,34 +60,19 @@ def letters_table(letters: Sequence[Letter], empty: str = "no letters", *, every
     far = several or any(each["queue"] != "default" for each in letters)  # what one app has is in its own namespace
     again = any(_last_failed(each) for each in letters)
     ended = any(_end_of(each) for each in letters)
-    columns = [
-        *("task", *(["queue"] if far else []), "state", "category", "retries"),
-        *(["first failed"] if again else []),
-        "failed",
-        *(["ended"] if ended else []),
-        "error",
-    ]
-    rows = [
-        [
-            each["task_id"],
-            *([f"{each['namespace']}/{each['queue']}"] if far else []),
-            state_of(each),
-            each["error_category"],
-            _retries_in_short(each),
-            *([when(each["failed_at"])] if again else []),
-            when(_last_failed(each) or each["failed_at"]),
-            *([when(_end_of(each))] if ended else []),
-            brief(error_of(each)),
-        ]
-        for each in letters
-    ]
-    print_table(
-        columns,
-        rows,
-        empty=empty,
-        texts={"state": _STATE_WIDTH, "error": TEXT},
-        spare=[name for name in ("failed", "category", "retries", "ended", "first failed") if name in columns],
-    )
+    columns: Columns = {
+        "task": "task_id",
+        **({"queue": lambda each: f"{each['namespace']}/{each['queue']}"} if far else {}),
+        "state": state_of,
+        "category": "error_category",
+        "retries": _retries_in_short,
+        **({"first failed": "failed_at"} if again else {}),
+        "failed": lambda each: when(_last_failed(each) or each["failed_at"]),
+        **({"ended": lambda each: when(_end_of(each))} if ended else {}),
+        "error": lambda each: brief(error_of(each)),
+    }
+    spare = ("failed", "category", "retries", "ended", "first failed")
+    print_records(letters, columns, empty=empty, texts={"state": _STATE_WIDTH, "error": TEXT}, spare=spare)
 
 
 def error_of(letter: Letter) -> str:
@@ -155,7 +143,7 @@ def _last_failed(letter: Letter) -> str | None:
 def open_circuits(numbers: Mapping[str, Any]) -> dict[str, str]:
     """Return the state of each adapter's circuit that is not closed, from the queue's numbers."""
     return {
-        name: f"{str(circuit['state']).replace('_', ' ')} after {_times(circuit['failures'], 'failure')} in a row"
+        name: f"{str(circuit['state']).replace('_', ' ')} after {count_of(circuit['failures'], 'failure')} in a row"
         for name, circuit in numbers["circuit_breakers"].items()
         if circuit["state"] != "closed"
     }
@@ -177,7 +165,7 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "category": letter["error_category"],
         "tags": ", ".join(letter["tags"]) or None,
         "because": f"{letter['verdict_reason']} ({letter['verdict_author']})" if letter.get("verdict_reason") else None,
-        "first failed": f"{instant_and_distance(letter['failed_at'])}, {_times(letter['total_attempts'] + 1, 'run')}"
+        "first failed": f"{instant_and_distance(letter['failed_at'])}, {count_of(letter['total_attempts'] + 1, 'run')}"
         + (f", {letter['occurrences']} failures in one" if letter["occurrences"] > 1 else ""),
         "last failed": instant_and_distance(again) if (again := _last_failed(letter)) else None,
         "retries": _retries(letter),
@@ -192,7 +180,7 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
         "requeued": f"{letter['dlq_retry_count']} times, {letter['requeue_outcome']}"
         if letter["requeue_outcome"]
         else None,
-        "edited": _times(letter["revision"], "time") if letter["revision"] else None,
+        "edited": count_of(letter["revision"], "time") if letter["revision"] else None,
         "ended": _how_it_ended(letter),
         "notes": letter["resolution_notes"],
         "repos": ", ".join(letter["repos"]),
@@ -204,21 +192,14 @@ def letter_block(letter: Letter, group: Mapping[str, Any] | None, circuits: Mapp
     print_block({name: value for name, value in fields.items() if value not in (None, "")})
     if failures:
         print_line("")
-        print_table(
-            ("failed", "category", "ran", "by", "failure"),
-            [
-                (
-                    moment(each["at"]),
-                    each["category"],
-                    f"{each['duration_seconds']:.1f} s" if each.get("duration_seconds") is not None else None,
-                    each.get("processor"),
-                    brief(error_text(each.get("type"), each["message"])),
-                )
-                for each in failures[-_SHOWN_FAILURES:]
-            ],
-            empty="",
-            spare=("ran", "by"),
-        )
+        columns: Columns = {
+            "failed": lambda each: moment(each["at"]),
+            "category": "category",
+            "ran": lambda each: None if (ran := each.get("duration_seconds")) is None else f"{ran:.1f} s",
+            "by": lambda each: each.get("processor"),
+            "failure": lambda each: brief(error_text(each.get("type"), each["message"])),
+        }
+        print_records(failures[-_SHOWN_FAILURES:], columns, empty="", spare=("ran", "by"))
     if last.get("traceback"):
         print_line("")
         lines = str(last["traceback"]).rstrip().splitlines()
@@ -292,21 +273,13 @@ def _group(letter: Letter, group: Mapping[str, Any] | None) -> str:
     if group is None:
         return str(letter["fingerprint"] or "")
     owner = f", owner {group['owner']}" if group["owner"] else ""
-    return f"{letter['fingerprint']} ({group['state']}, {_times(group['count'], 'open letter')}{owner})"
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{letter['fingerprint']} ({group['state']}, {count_of(group['count'], 'open letter')}{owner})"
 
 
 def difference(changes: Sequence[Mapping[str, Any]]) -> None:
     """Print the changes of an edit."""
-    print_table(
-        ("path", "before", "after"),
-        [(each["path"], _side(each, "before"), _side(each, "after")) for each in changes],
-        empty="nothing would change",
-        texts=("before", "after"),
-    )
+    sides: Columns = {side: partial(_side, side=side) for side in ("before", "after")}
+    print_records(changes, {"path": "path", **sides}, empty="nothing would change", texts=("before", "after"))
 
 
 def _side(change: Mapping[str, Any], side: str) -> Any:
@@ -331,17 +304,14 @@ def print_commonalities(found: Mapping[str, Any] | None) -> None:
     if not found or not found["items"]:
         return
     mine, others = found["sampled"], found["others_sampled"]
-    rows = [
-        (
-            each["name"],
-            _WORDS.get(each["kind"]) or json.dumps(each["value"], ensure_ascii=False),
-            f"{each['letters']} of {mine}",
-            f"{100 * each['others'] / others:.0f} %",
-        )
-        for each in found["items"]
-    ]
+    columns: Columns = {
+        "in common": "name",
+        "value": lambda each: _WORDS.get(each["kind"]) or json.dumps(each["value"], ensure_ascii=False),
+        "here": lambda each: f"{each['letters']} of {mine}",
+        "others": lambda each: f"{100 * each['others'] / others:.0f} %",
+    }
     print_line("")
-    print_table(("in common", "value", "here", "others"), rows, empty="", texts=("in common", "value"))
+    print_records(found["items"], columns, empty="", texts=("in common", "value"))
     adapters = ", ".join(found["adapters"])
     here, there = _part(mine, found["letters"]), _part(others, found["others"])
     print_line(f"looked at: {here} of the group, {there} others of {adapters}")
@@ -351,19 +321,19 @@ def print_contrasts(found: Mapping[str, Any] | None) -> None:
     """Print what a letter lacks, if anything is known."""
     if not found or not found["items"]:
         return
-    rows = [
-        (
-            each["name"],
-            "none" if each["is_missing"] else json.dumps(each["value"], ensure_ascii=False),
-            ", ".join(f"{json.dumps(value, ensure_ascii=False)} ({count})" for value, count in each["usual"]) or "any",
-            f"{each['succeeded']} of {found['sampled']}",
-        )
-        for each in found["items"]
-    ]
+    columns: Columns = {
+        "unlike those that succeeded": "name",
+        "here": lambda each: "none" if each["is_missing"] else json.dumps(each["value"], ensure_ascii=False),
+        "there": lambda each: ", ".join(map(_usual, each["usual"])) or "any",
+        "have it": lambda each: f"{each['succeeded']} of {found['sampled']}",
+    }
     print_line("")
-    columns = ("unlike those that succeeded", "here", "there", "have it")
-    print_table(columns, rows, empty="", texts=columns[:3])
+    print_records(found["items"], columns, empty="", texts=[*columns][:3])
     print_line(f"looked at: {_part(found['sampled'], found['succeeded'])} letters of {found['adapter']} that succeeded")
+
+
+def _usual(counted: tuple[Any, int]) -> str:
+    return f"{json.dumps(counted[0], ensure_ascii=False)} ({counted[1]})"
 
 
 def _part(sampled: int, total: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.output import (
     AsJson,
+    Columns,
     ExitCode,
     NotFound,
     count_of,
@@ -18,7 +20,7 @@ from mahavishnu.cli.output import (
     print_json,
     print_line,
     print_notice,
-    print_table,
+    print_records,
 )
 from mahavishnu.letters.commands import print_reasons
 
@@ -41,32 +43,48 @@ async def doctor(
     if json:
         print_json({"unreadable": unreadable, "local_stores": stores})
     else:
-        rows = [(each["kind"], each["key"], each["why"]) for each in unreadable]
-        print_table(("kind", "key", "why"), rows, empty="every record can be read")
+        print_records(unreadable, {name: name for name in ("kind", "key", "why")}, empty="every record can be read")
         if unreadable:
             what = count_of(len(unreadable), "record")
             print_notice(f"{what} cannot be read: each stays as it is, until you delete or restore it in the store")
         if stores:
             print_line("")
-            columns = [(each["name"], each["kept"], moment(each["seen_at"]), each["what"]) for each in stores]
-            print_table(("local store", "kept", "last seen", "what"), columns, empty="")
+            last_seen: Columns = {"last seen": lambda each: moment(each["seen_at"])}
+            print_records(stores, {"local store": "name", "kept": "kept", **last_seen, "what": "what"}, empty="")
             print_notice("if a local store is gone for good: mahavishnu dlq doctor --forget NAME")
     return ExitCode.FAILED if unreadable or stores else ExitCode.DONE
 
 
-@command()
-async def namespaces(api: Connection, json: AsJson = False) -> Any:
+_NAMESPACE = {"namespace": "name", "open": "open", "for people": "for_people"}
+
+
+@command(partial(print_records, columns=_NAMESPACE, empty="no namespace can be seen"))
+async def namespaces(api: Connection) -> Any:
     """List the namespaces that have letters, with how many are open and how many of those wait for people."""
-    found = await api.get("/query/namespaces")
-    if json:
-        return found
-    rows = [(each["name"], each["open"], each["for_people"]) for each in found]
-    print_table(("namespace", "open", "for people"), rows, empty="no namespace can be seen")
+    return await api.get("/query/namespaces")
 
 
-_WAITS = ("avg_minutes_in_state", "max_minutes_in_state", "stale_over_1h", "stale_over_1day")
-_STATE = ("current_state", "task_count", *_WAITS)
-_MONTH = ("month", "tasks_archived", "steps_archived", "lifecycle_tasks_archived", "archive_size")
+_STATE: Columns = {
+    "state": "current_state",
+    "tasks": "task_count",
+    "mean minutes": "avg_minutes_in_state",
+    "longest": "max_minutes_in_state",
+    "over 1 h": "stale_over_1h",
+    "over 1 day": "stale_over_1day",
+    "longest in it": lambda each: " ".join(each["top_stale_tasks"]),
+}
+_MONTH: Columns = {
+    "month": "month",
+    "letters": "tasks_archived",
+    "former letters": "steps_archived",
+    "lifecycle tasks": "lifecycle_tasks_archived",
+    "bytes": "archive_size",
+}
+_PRINTS: dict[str, Callable[[list[dict[str, Any]]], None]] = {
+    "dlq": print_reasons,
+    "staleness": partial(print_records, columns=_STATE, empty="no lifecycle task is open", spare=("mean minutes",)),
+    "archive": partial(print_records, columns=_MONTH, empty="nothing is archived", texts=()),
+}
 
 
 @command()
@@ -91,28 +109,3 @@ def dashboard(
                 print_lines(await api.get(f"/dashboard/{name}"))
 
     return converse
-
-
-def _print_states(lines: list[dict[str, Any]]) -> None:
-    print_table(
-        ("state", "tasks", "mean minutes", "longest", "over 1 h", "over 1 day", "longest in it"),
-        [(*(each[name] for name in _STATE), " ".join(each["top_stale_tasks"])) for each in lines],
-        empty="no lifecycle task is open",
-        spare=("mean minutes",),
-    )
-
-
-def _print_months(lines: list[dict[str, Any]]) -> None:
-    print_table(
-        ("month", "letters", "former letters", "lifecycle tasks", "bytes"),
-        [tuple(each[name] for name in _MONTH) for each in lines],
-        empty="nothing is archived",
-        texts=(),
-    )
-
-
-_PRINTS: dict[str, Callable[[list[dict[str, Any]]], None]] = {
-    "dlq": print_reasons,
-    "staleness": _print_states,
-    "archive": _print_months,
-}

@@ -17,7 +17,7 @@ from mahavishnu.http.schemas import ActionRequest, ReasonLine, RequestModel, Res
 from mahavishnu.monitoring import statistics as trends
 from mahavishnu.monitoring.dashboard import Dashboard
 from mahavishnu.monitoring.exposition import CONTENT_TYPE_LATEST, exposition
-from mahavishnu.monitoring.service import Integrity, Telemetry
+from mahavishnu.monitoring.service import Integrity, Telemetry, UnreadableRecord
 from mahavishnu.monitoring.statistics import HOURS, Trends
 from mahavishnu.stores.base import Health
 
@@ -27,12 +27,9 @@ integrity_router = Router(tag="integrity", prefix="/integrity")
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "forgetting a local store"))]
 
 
+@fields_of(UnreadableRecord, "kind key why")
 class UnreadableLine(ResponseModel):
     """A record that cannot be read."""
-
-    kind: str
-    key: str
-    why: str
 
 
 class IntegrityQuery(RequestModel):

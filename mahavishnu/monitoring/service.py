@@ -37,6 +37,7 @@ _STATES = ("ok", "degraded", "down")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _NEEDS_PERSON = Query((_OPEN, Missing("due_at")))
 _REGRESSED = Query((Not(Missing("regressed_at")), Not(Is("state", tuple(CLOSED)))))
+_NO_LETTERS: dict[str, int] = dict.fromkeys(map(str, ErrorCategory), 0)
 _family = MetricFamily.of
 
 
@@ -172,7 +173,8 @@ class Telemetry:
             _family("mahavishnu_dlq_size", stats["queue_size"]),
             _family("mahavishnu_dlq_entries", stats["status_breakdown"]),
             _family("mahavishnu_dlq_entries_by_category", _known_categories(stats["error_categories"])),
-            _family("mahavishnu_dlq_needs_person", _by_category(person)),
+            # every category there is, so that a rule sees the first letter of one as a rise from 0
+            _family("mahavishnu_dlq_needs_person", _NO_LETTERS | _known_categories(_counts(person))),
             _family("mahavishnu_dlq_due", _most_frequent({DEFAULT_QUEUE: 0, **_counts(due)})),
             _family("mahavishnu_dlq_overdue_seconds", max(overdue, 0.0)),
             _family("mahavishnu_dlq_regressed_groups", back.total.count),
@@ -199,12 +201,7 @@ def _counts(tally: Tally) -> Mapping[str, int]:
     return {str(values[0]): cell.count for values, cell in tally.cells.items() if cell.count}
 
 
-def _by_category(tally: Tally) -> Mapping[str, int]:
-    """Count every category there is, so that a rule sees the first letter of one as a rise from 0."""
-    return {**dict.fromkeys(map(str, ErrorCategory), 0), **_known_categories(_counts(tally))}
-
-
-def _known_categories(counts: Mapping[str, int]) -> Mapping[str, int]:
+def _known_categories(counts: Mapping[str, int]) -> dict[str, int]:
     """Count unknown categories, which imports may bring, as one."""
     known: Counter[str] = Counter()
     for category, count in counts.items():

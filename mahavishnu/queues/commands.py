@@ -73,12 +73,7 @@ class QueueOptions:
         return {name: None if value == _NONE else value for name, value in given.items() if value is not None}
 
 
-@command()
-async def list_queues(api: Connection, project: Project = None, json: AsJson = False) -> Any:
-    """List the queues and what is said of them."""
-    found = await api.get("/queues")
-    if json:
-        return found
+def _print_queues(found: list[dict[str, Any]]) -> None:
     columns = {
         "queue": "name",
         "dead queue": "dead_queue",
@@ -90,6 +85,12 @@ async def list_queues(api: Connection, project: Project = None, json: AsJson = F
     }
     empty = "no queue is defined: mahavishnu queue create NAME"
     print_records([each | each["retry"] for each in found], columns, empty=empty, spare=("lease", "on dead", "expires"))
+
+
+@command(_print_queues)
+async def list_queues(api: Connection, project: Project = None) -> Any:
+    """List the queues and what is said of them."""
+    return await api.get("/queues")
 
 
 def _print_queue(queue: dict[str, Any]) -> None:
@@ -157,12 +158,11 @@ async def delete(
     print_line(f"queue {queue} is not defined any more")
 
 
-@command()
+@command(lambda made: print_line(f"pushed item {made['id'][:_SHORT]} to queue {made['queue']}: {made['id']}"))
 def push(
     queue: Queue,
     payload: Annotated[str, typer.Argument(metavar="JSON", help="What is to be done.")],
     project: Project = None,
-    json: AsJson = False,
 ) -> Converse:
     """Put an item into a queue."""
     try:
@@ -171,10 +171,7 @@ def push(
         raise InvalidInput(f"the item is no JSON: {problem}") from None
 
     async def converse(api: Connection) -> Any:
-        made = await api.post(f"/queues/{path_part(queue)}/items", {"payload": value})
-        if json:
-            return made
-        print_line(f"pushed item {made['id'][:_SHORT]} to queue {queue}: {made['id']}")
+        return await api.post(f"/queues/{path_part(queue)}/items", {"payload": value})
 
     return converse
 

@@ -10,15 +10,15 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.console.console import PageQueue, console_of, show
+from mahavishnu.console.console import PageQueue, console_of, get_page_queue, show
 from mahavishnu.console.forms import Form, FormFields
 from mahavishnu.console.frame import Link, Number, Said
 from mahavishnu.console.recent_reads import read_or_none
 from mahavishnu.console.words import plural
 from mahavishnu.engine.queue import LetterQueue
-from mahavishnu.http.auth import Viewer, acting_name
+from mahavishnu.http.auth import Viewer, acting_name, get_service
 from mahavishnu.http.responses import decode_id
-from mahavishnu.http.routing import Query, Router
+from mahavishnu.http.routing import Depends, Query, Router
 from mahavishnu.http.schemas import PageQuery
 from mahavishnu.model.errors import InvalidInput, InvalidOption
 from mahavishnu.model.record import Value
@@ -42,6 +42,7 @@ async def count_queues(dlq: LetterQueue) -> Number | None:
 
 LINKS = (Link("queues", "Queues", "Where", 6, key="q", number=count_queues),)
 Numbers = Mapping[str, Any]
+Queues = Annotated[NamedQueues, Depends(get_service(NamedQueues, get_page_queue))]
 
 
 class QueueForm(Value, frozen=True):
@@ -141,14 +142,12 @@ async def update(request: Request, dlq: PageQueue, actor: Operator, queue: str, 
 
 
 @router.post("/queues/{queue}/redrive")
-async def redrive(request: Request, dlq: PageQueue, actor: Operator, queue: str, form: FormFields) -> Response:
+async def redrive(request: Request, queues: Queues, actor: Operator, queue: str, form: FormFields) -> Response:
     """Send items back to where they came from: those that are marked, or all."""
     name, ids = decode_id(queue), [*form.texts("id")]
     if not ids and form.text("everything") != "yes":
         raise InvalidInput("no item was marked: mark some, or say that you mean all")
-    result = await dlq.service(NamedQueues).redrive(
-        name, ids=ids or None, to=form.optional("to"), by=acting_name(actor, None), notes=form.optional("reason")
-    )
+    result = await queues.redrive(name, ids=ids or None, to=form.optional("to"), **form.act(actor))
     text = f"{plural(result['redriven'], 'item')} sent back."
     if result["skipped"]:
         text += f" {plural(result['skipped'], 'other')} left: leased, or on their way."
@@ -161,33 +160,29 @@ async def redrive(request: Request, dlq: PageQueue, actor: Operator, queue: str,
 
 
 @router.post("/queues/{queue}/delete")
-async def delete(request: Request, dlq: PageQueue, actor: Admin, queue: str, form: FormFields) -> Response:
+async def delete(request: Request, queues: Queues, actor: Admin, queue: str, form: FormFields) -> Response:
     """Delete the definition; its name has to be typed. Items stay where they are."""
     name = decode_id(queue)
     if form.text("typed").strip() != name:
         said = Said("The name that was typed is not that of the queue. Nothing was deleted.", "bad")
         return console_of(request).go(request, _path(name), said)
-    await dlq.service(NamedQueues).delete(
-        name, force=bool(form.text("force")), by=acting_name(actor, None), notes=form.optional("reason")
-    )
+    await queues.delete(name, force=bool(form.text("force")), **form.act(actor))
     return console_of(request).go(request, "queues", Said(f"Queue {name} is deleted. Its items stay where they are."))
 
 
 @router.post("/queues/{queue}/items/{id}/retry")
-async def retry(request: Request, dlq: PageQueue, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
+async def retry(request: Request, queues: Queues, actor: Operator, queue: str, id: str, form: FormFields) -> Response:
     """Have a dead or failed item leased again."""
     name = decode_id(queue)
-    await dlq.service(NamedQueues).resurrect(
-        name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason")
-    )
+    await queues.resurrect(name, decode_id(id), **form.act(actor))
     return console_of(request).go(request, _path(name), Said("It can be leased again, with no failure counted."))
 
 
 @router.post("/queues/{queue}/items/{id}/drop")
-async def drop(request: Request, dlq: PageQueue, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
+async def drop(request: Request, queues: Queues, actor: Admin, queue: str, id: str, form: FormFields) -> Response:
     """Delete an item."""
     name = decode_id(queue)
-    await dlq.service(NamedQueues).drop(name, decode_id(id), by=acting_name(actor, None), notes=form.optional("reason"))
+    await queues.drop(name, decode_id(id), **form.act(actor))
     return console_of(request).go(request, _path(name), Said("The item is deleted. Its number stays."))
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mahavishnu.http.auth import Actor, Queue, Role, Viewer, acting_name, require_role
+from mahavishnu.http.auth import Actor, Queue, Role, Viewer, act_of, acting_name, get_service, require_role
 from mahavishnu.http.responses import (
     clear_headers,
     decode_id,
@@ -40,6 +40,7 @@ from mahavishnu.search.rules import as_query
 Operator = Annotated[Actor, Depends(require_role(Role.OPERATOR, "changing queues"))]
 Worker = Annotated[Actor, Depends(require_role(Role.OPERATOR, "working on items"))]
 Admin = Annotated[Actor, Depends(require_role(Role.ADMIN, "deleting queues and items"))]
+Queues = Annotated[NamedQueues, Depends(get_service(NamedQueues))]
 LeaseSeconds = Annotated[StrictFloat | StrictInt, Field(ge=0.001, le=86400)]
 Shortcut = Annotated[StrictStr, Field(max_length=200)]
 Status = Literal["pending", "active", "failed", "dead", "completed", "closed"]
@@ -194,68 +195,64 @@ class RedriveResult(ResponseModel):
 
 
 @router.get("", response_model=list[Definition], summary="The queues", name="list")
-async def list_queues(dlq: Queue, actor: Viewer) -> Response:
+async def list_queues(queues: Queues, actor: Viewer) -> Response:
     """Return the definitions, by name."""
-    return json_response([each.to_dict() for each in await dlq.service(NamedQueues).list()])
+    return json_response([each.to_dict() for each in await queues.list()])
 
 
 @router.post("", response_model=Definition, responses=problem_responses(400), summary="Define a queue", status_code=201)
-async def create(dlq: Queue, actor: Operator, body: NewQueue) -> Response:
+async def create(queues: Queues, actor: Operator, body: NewQueue) -> Response:
     """Define a queue. Invalid options are refused with 400."""
     given = body.model_dump(exclude_unset=True, exclude={"by", "name"})
-    made = await dlq.service(NamedQueues).create(body.name, by=acting_name(actor, body.by), **_without_empty(given))
+    made = await queues.create(body.name, by=acting_name(actor, body.by), **_without_empty(given))
     return json_response(made.to_dict(), 201)
 
 
 @router.get("/{queue}", response_model=Definition, responses=_UNKNOWN, summary="One queue")
-async def show(dlq: Queue, actor: Viewer, queue: str) -> Response:
+async def show(queues: Queues, actor: Viewer, queue: str) -> Response:
     """Return a queue's definition with its numbers."""
-    definition = await dlq.service(NamedQueues).get(decode_id(queue))
-    numbers = await dlq.service(NamedQueues).numbers(definition.name)
+    definition = await queues.get(decode_id(queue))
+    numbers = await queues.numbers(definition.name)
     numbers.pop("queue")
     return json_response(definition.to_dict() | numbers)
 
 
 @router.patch("/{queue}", response_model=Definition, responses=_INVALID, summary="Change a queue")
-async def update(dlq: Queue, actor: Operator, queue: str, body: QueueOptions) -> Response:
+async def update(queues: Queues, actor: Operator, queue: str, body: QueueOptions) -> Response:
     """Change options for all later decisions. Null removes a dead queue, a limit or an expiry."""
     given = body.model_dump(exclude_unset=True, exclude={"by"})
-    changed = await dlq.service(NamedQueues).update(
-        decode_id(queue), by=acting_name(actor, body.by), **_without_empty(given)
-    )
+    changed = await queues.update(decode_id(queue), by=acting_name(actor, body.by), **_without_empty(given))
     return json_response(changed.to_dict())
 
 
 @router.post("/{queue}/delete", response_model=Definition, responses=_INVALID, summary="Delete a queue")
-async def delete(dlq: Queue, actor: Admin, queue: str, body: DeleteQueue | None = None) -> Response:
+async def delete(queues: Queues, actor: Admin, queue: str, body: DeleteQueue | None = None) -> Response:
     """Delete the definition. Its items stay where they are."""
     wanted = body or DeleteQueue()
-    gone = await dlq.service(NamedQueues).delete(decode_id(queue), force=wanted.force, by=acting_name(actor, wanted.by))
+    gone = await queues.delete(decode_id(queue), force=wanted.force, by=acting_name(actor, wanted.by))
     return json_response(gone.to_dict())
 
 
 @router.get("/{queue}/items", response_model=list[Item], responses=_UNKNOWN, summary="Items in their order")
 async def items(
-    request: Request, dlq: Queue, actor: Viewer, queue: str, params: Annotated[ItemQuery, Query()]
+    request: Request, queues: Queues, actor: Viewer, queue: str, params: Annotated[ItemQuery, Query()]
 ) -> Response:
     """Return items, oldest first."""
-    page = await dlq.service(NamedQueues).items(
-        decode_id(queue), status=params.status, limit=params.limit, after=params.cursor
-    )
+    page = await queues.items(decode_id(queue), status=params.status, limit=params.limit, after=params.cursor)
     return json_response([each.to_dict() for each in page.items], 200, page_headers(request, page))
 
 
 @router.post("/{queue}/items", response_model=Item, responses=_UNKNOWN, summary="Put work in", status_code=201)
-async def produce(dlq: Queue, actor: Worker, queue: str, body: NewItem) -> Response:
+async def produce(queues: Queues, actor: Worker, queue: str, body: NewItem) -> Response:
     """Add an item. It is durable when this answers."""
-    made = await dlq.service(NamedQueues).produce(decode_id(queue), body.payload, metadata=body.metadata)
+    made = await queues.produce(decode_id(queue), body.payload, metadata=body.metadata)
     return json_response(made.to_dict(), 201)
 
 
 @router.post("/{queue}/import", response_model=ImportResult, responses=_UNKNOWN, summary="Put items in once")
-async def import_items(dlq: Queue, actor: Worker, queue: str, body: ImportItems) -> Response:
+async def import_items(queues: Queues, actor: Worker, queue: str, body: ImportItems) -> Response:
     """Add items, except those that exist already; these are counted."""
-    result = await dlq.service(NamedQueues).import_items(decode_id(queue), body.items)
+    result = await queues.import_items(decode_id(queue), body.items)
     return json_response(to_json(result))
 
 
@@ -272,23 +269,21 @@ async def lease(dlq: Queue, actor: Worker, queue: str, body: LeaseRequest) -> Re
 
 
 @router.get("/{queue}/items/{id}", response_model=Item, responses=_UNKNOWN, summary="One item")
-async def one_item(dlq: Queue, actor: Viewer, queue: str, id: str) -> Response:
+async def one_item(queues: Queues, actor: Viewer, queue: str, id: str) -> Response:
     """Return the current item."""
-    return json_response((await dlq.service(NamedQueues).item(decode_id(queue), decode_id(id))).to_dict())
+    return json_response((await queues.item(decode_id(queue), decode_id(id))).to_dict())
 
 
 @router.post("/{queue}/items/{id}/complete", response_model=Item, responses=_REFUSED, summary="It is done")
-async def complete(dlq: Queue, actor: Worker, queue: str, id: str, body: Token) -> Response:
+async def complete(queues: Queues, actor: Worker, queue: str, id: str, body: Token) -> Response:
     """Complete the item. Repeating it changes nothing."""
-    return json_response(
-        (await dlq.service(NamedQueues).complete(decode_id(queue), decode_id(id), body.token)).to_dict()
-    )
+    return json_response((await queues.complete(decode_id(queue), decode_id(id), body.token)).to_dict())
 
 
 @router.post("/{queue}/items/{id}/fail", response_model=Item, responses=_REFUSED, summary="It failed")
-async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -> Response:
+async def fail(queues: Queues, actor: Worker, queue: str, id: str, body: FailItem) -> Response:
     """Start the item's cooldown, or let it die, by the present definition."""
-    failed = await dlq.service(NamedQueues).retry(
+    failed = await queues.retry(
         decode_id(queue), decode_id(id), body.token, error=body.error, dead=body.dead, retry_in=body.retry_in
     )
     return json_response(failed.to_dict())
@@ -300,11 +295,9 @@ async def fail(dlq: Queue, actor: Worker, queue: str, id: str, body: FailItem) -
     responses=_REFUSED,
     summary="The work goes on",
 )
-async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
+async def renew(queues: Queues, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
     """Extend the lease."""
-    until = await dlq.service(NamedQueues).renew(
-        decode_id(queue), decode_id(id), body.token, lease_seconds=body.lease_seconds
-    )
+    until = await queues.renew(decode_id(queue), decode_id(id), body.token, lease_seconds=body.lease_seconds)
     return json_response({"lease_until": instant_text(until)})
 
 
@@ -314,22 +307,16 @@ async def renew(dlq: Queue, actor: Worker, queue: str, id: str, body: RenewItem)
     responses=_REFUSED,
     summary="Have a dead or failed item leased again",
 )
-async def retry(dlq: Queue, actor: Operator, queue: str, id: str, body: ActionRequest | None = None) -> Response:
+async def retry(queues: Queues, actor: Operator, queue: str, id: str, body: ActionRequest | None = None) -> Response:
     """Have the item leased again, with no failure counted."""
-    wanted = body or ActionRequest()
-    item = await dlq.service(NamedQueues).resurrect(
-        decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
-    )
+    item = await queues.resurrect(decode_id(queue), decode_id(id), **act_of(actor, body))
     return json_response({"queue_name": item.queue, "item_id": item.id, "status": str(item.status)})
 
 
 @router.post("/{queue}/items/{id}/drop", response_model=Item, responses=_REFUSED, summary="Delete an item")
-async def drop(dlq: Queue, actor: Admin, queue: str, id: str, body: ActionRequest | None = None) -> Response:
+async def drop(queues: Queues, actor: Admin, queue: str, id: str, body: ActionRequest | None = None) -> Response:
     """Delete the item. Its number stays, and the audit names who deleted it."""
-    wanted = body or ActionRequest()
-    gone = await dlq.service(NamedQueues).drop(
-        decode_id(queue), decode_id(id), by=acting_name(actor, wanted.by), notes=wanted.notes
-    )
+    gone = await queues.drop(decode_id(queue), decode_id(id), **act_of(actor, body))
     return json_response(gone.to_dict())
 
 
@@ -347,8 +334,7 @@ async def redrive(dlq: Queue, actor: Operator, queue: str, body: QueueRedrive | 
         ids=wanted.ids,
         to=wanted.to,
         query=None if wanted.filter is None else as_query(vars(wanted.filter), dlq.context.clock.now()),
-        by=acting_name(actor, wanted.by),
-        notes=wanted.notes,
+        **act_of(actor, body),
     )
     return json_response(result, 200, degraded_header(result["degraded"]))
 

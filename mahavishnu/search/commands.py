@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
-from mahavishnu.cli.output import AsJson, Conflict, NotFound, print_line, print_records
+from mahavishnu.cli.output import Conflict, NotFound, print_line, print_records
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="The view's name.")]
 
 
-@command()
-async def list_views(api: Connection, json: AsJson = False) -> Any:
+_VIEW = {"view": "name", "query": "text", "sort": "sort", "saved by": "saved_by", "saved": "saved_at"}
+
+
+@command(partial(print_records, columns=_VIEW, empty="no views are saved", texts=("view", "query")))
+async def list_views(api: Connection) -> Any:
     """List the saved views."""
-    found = await api.get("/views")
-    if json:
-        return found
-    columns = {"view": "name", "query": "text", "sort": "sort", "saved by": "saved_by", "saved": "saved_at"}
-    print_records(found, columns, empty="no views are saved", texts=("view", "query"))
+    return await api.get("/views")
 
 
-@command()
+@command(lambda saved: print_line(f"{saved['name']}: {saved['text']}"))
 def save(
     name: Name,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'adapter:orders age>2h'.")],
     sort: Annotated[str, typer.Option("--sort", help="newest, oldest, updated, due or priority.")] = "newest",
     place: Annotated[int, typer.Option("--place", metavar="N", help="Where it stands in the list.")] = 0,
     new: Annotated[bool, typer.Option("--new", help="Refuse a name that is taken.")] = False,
-    json: AsJson = False,
 ) -> Converse:
     """Save a query under a name, in the place of what has the name."""
     from mahavishnu.model.query_text import names_in
@@ -45,10 +44,7 @@ def save(
                 pass
             else:
                 raise Conflict(f"view {name!r} was saved by {taken['saved_by']}")
-        saved = await api.post(f"/views/{path_part(name)}", api.with_actor(text=query, sort=sort, place=place))
-        if json:
-            return saved
-        print_line(f"{saved['name']}: {saved['text']}")
+        return await api.post(f"/views/{path_part(name)}", api.with_actor(text=query, sort=sort, place=place))
 
     return converse
 

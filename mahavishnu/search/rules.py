@@ -39,16 +39,9 @@ class SavedView(Versioned, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values, without the version."""
-        return {
-            "name": self.name,
-            "text": self.text,
-            "sort": self.sort,
-            "place": self.place,
-            "saved_by": self.saved_by,
-            "saved_at": instant_text(self.saved_at),
-            "created_at": instant_text(self.created_at),
-            "namespace": self.namespace,
-        }
+        shown = {name: getattr(self, name) for name in ("name", "text", "sort", "place", "saved_by")}
+        instants = {"saved_at": instant_text(self.saved_at), "created_at": instant_text(self.created_at)}
+        return {**shown, **instants, "namespace": self.namespace}
 
 
 def view_key(namespace: str, name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_type_hints
 
@@ -36,6 +37,15 @@ def setting(default: Any, description: str, low: Any = None, high: Any = None, a
     """Return a field of the settings; `allowed` describes what its type does not."""
     extra: Any = {"allowed": allowed} if allowed else None
     return Field(default, description=description, ge=low, le=high, json_schema_extra=extra, **more)
+
+
+@contextmanager
+def as_value_error(key: str = "") -> Iterator[None]:
+    """Raise an InvalidInput as the ValueError that pydantic expects of a validator, after the setting's key."""
+    try:
+        yield
+    except InvalidInput as problem:
+        raise ValueError(f"{key}{problem}") from None
 
 
 class Section(BaseModel):
@@ -158,10 +168,8 @@ class EncryptionSettings(Section):
 
         if self.fields or self.keys:
             keys = {name: key.get_secret_value() for name, key in self.keys.items()}
-            try:
+            with as_value_error():
                 encryption_of(self.fields, keys, self.active)
-            except InvalidInput as problem:
-                raise ValueError(str(problem)) from None
         return self
 
 
@@ -251,11 +259,9 @@ class TelemetrySettings(Section):
 
 
 def _check_templates(given: dict[str, Any] | str) -> dict[str, Any] | str:
-    try:
-        if not isinstance(given, str):
+    if not isinstance(given, str):
+        with as_value_error():
             read_templates(given)
-    except InvalidInput as problem:
-        raise ValueError(str(problem)) from None
     return given
 
 

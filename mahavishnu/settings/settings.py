@@ -36,6 +36,7 @@ from mahavishnu.settings.sections import (
     ServerSettings,
     TelemetrySettings,
     Templates,
+    as_value_error,
     setting,
     setting_of,
 )
@@ -320,26 +321,20 @@ class MahavishnuSettings(Section):
     @field_validator("dlq_namespace")
     @classmethod
     def _check_namespace(cls, value: str) -> str:
-        try:
+        with as_value_error("dlq_namespace cannot be that: "):
             return require_namespace(value)
-        except InvalidInput as problem:
-            raise ValueError(f"dlq_namespace cannot be that: {problem}") from None
 
     @field_validator("queues")
     @classmethod
     def _check_queues(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
-        try:
+        with as_value_error("queues: "):
             return check_declared(value, info.data.get("dlq_namespace", DEFAULT_NAMESPACE))
-        except InvalidInput as problem:
-            raise ValueError(f"queues: {problem}") from None
 
     @field_validator("adapter_limits")
     @classmethod
     def _check_adapter_limits(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
+        with as_value_error("adapter_limits: "):
             return check_declared_limits(value)
-        except InvalidInput as problem:
-            raise ValueError(f"adapter_limits: {problem}") from None
 
     @field_validator("dlq_store_url", mode="before")
     @classmethod
@@ -372,8 +367,6 @@ def _require_url(key: str, url: Any) -> Any:
     if isinstance(url, str):
         from mahavishnu.stores.urls import check_url  # what only reads defaults does not wait for the stores
 
-        try:
+        with as_value_error(f"{key}: "):
             check_url(url)
-        except InvalidInput as problem:
-            raise ValueError(f"{key}: {problem}") from None
     return url

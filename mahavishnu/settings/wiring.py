@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mahavishnu.classify.chain import Chain
     from mahavishnu.http.auth import Access, Limit
     from mahavishnu.settings.sections import LimitSettings
-    from mahavishnu.settings.settings import MahavishnuSettings
 
 
 def chain_from(settings: MahavishnuSettings) -> Chain:
