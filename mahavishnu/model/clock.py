@@ -90,10 +90,7 @@ def cut_at(value: Any) -> None:
 
 
 def read_instant(given: object, name: str) -> datetime | None:
-    """Return an optional limit as an `instant`. Raises InvalidInput, with its name, for anything else than a datetime.
-
-    >>> read_instant(None, "since")
-    """
+    """Return an optional limit as an `instant`. Raises InvalidInput, with its name, for anything but a datetime."""
     if given is None:
         return None
     if not isinstance(given, datetime):

@@ -158,11 +158,7 @@ class Principal(Value, frozen=True):
 
     @classmethod
     def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:  # noqa: B008 - it is frozen
-        """Return a principal with all permissions of `viewer`, `operator` or `admin`.
-
-        >>> Principal.of_role("ann", "operator").why_not("clear")
-        'needs the permission delete, and ann has edit, retry, view, view-payload'
-        """
+        """Return a principal with all permissions of `viewer`, `operator` or `admin`."""
         return cls(name, ROLE_PERMISSIONS[role], scope, role)
 
     @property

@@ -47,9 +47,6 @@ class ReasonRules(Rules):
     """The reasons for which lifecycle tasks get letters; other reasons always make letters.
 
     A task that fails for a reason that is switched off has only failed.
-
-    >>> ReasonRules().keeps(DlqReason.INVALID_STATE_TRANSITION), ReasonRules().keeps(DlqReason.MANUAL)
-    (False, True)
     """
 
     staleness_timeout: bool = rule(True, "Make letters of stale tasks")

@@ -216,9 +216,6 @@ def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskSt
 
     A template that lets its tasks live longer than others is judged by its own limits only: in states for which it has
     none, they may be as long as they live.
-
-    >>> threshold_minutes(StalenessRules(), None, TaskState.WAITING_FOR_RETRY)
-    30
     """
     if (given := given_minutes(rules, template, state)) is not None:
         return given
