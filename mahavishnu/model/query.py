@@ -1,7 +1,4 @@
-"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike.
-
-After the conditions come the query of letters by filters, queries as JSON, and the namespaces that a query is about.
-"""
+"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike."""
 
 from __future__ import annotations
 
@@ -120,11 +117,7 @@ class Query(Value, frozen=True):
 
 
 def words(*texts: str | None) -> tuple[str, ...]:
-    """Return the distinct words of the texts, lower case, which a text search compares in every store.
-
-    >>> words("Connection reset by api.example", "reset!")
-    ('connection', 'reset', 'by', 'api', 'example')
-    """
+    """Return the distinct words of the texts, lower case, which a text search compares in every store."""
     text = "\n".join(dict.fromkeys(filter(None, texts)))  # the first and the last error are often the same
     if text.isascii():  # then it is done in a fifth of the time
         each = text.encode().translate(_ASCII).decode().split()

@@ -1,8 +1,4 @@
-"""The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock.
-
-`tasks.task` has the tables of allowed moves. Any process may continue a task that another one has begun: only a late
-report of a former run is refused (`require_run`).
-"""
+"""The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock."""
 
 from __future__ import annotations
 

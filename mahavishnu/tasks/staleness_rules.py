@@ -1,8 +1,4 @@
-"""The staleness of lifecycle tasks, and what becomes of stale and stuck ones: by the settings and their templates.
-
-A task is stale that has been in its state, or has existed, for longer than its effective limit: strictly longer. It is
-stuck if it is active and nothing goes on: then it is reset a few times, and finally given up.
-"""
+"""The staleness of lifecycle tasks, and what becomes of stale and stuck ones: by the settings and their templates."""
 
 from __future__ import annotations
 
