@@ -220,10 +220,7 @@ class Archiving:
                 await self._partitions.letters(name).remove(earlier)
 
     async def _withdraw(self, partition: ArchivePartition, lost: Sequence[ArchiveMove]) -> None:
-        """Take back the copies of letters that changed meanwhile, unless another process archived them.
-
-        If that one archived the letter as a former one of another, that copy has it.
-        """
+        """Take back the copies of letters that changed meanwhile, unless another process archived them."""
         if not lost:
             return
         there = await self._letters.get([move.letter.key for move in lost])

@@ -1,8 +1,4 @@
-"""Deletes letters: by one write each becomes a tombstone, which counts what the letter counted.
-
-Whoever creates under its key later, be it a capture, the waiting room or a local store that comes home, meets the
-tombstone, see `mahavishnu.model.reconcile`.
-"""
+"""Deletes letters: by one write each becomes a tombstone, which counts what the letter counted."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from mahavishnu.archive.partitions import ArchivedCase, ArchivePage
 from mahavishnu.archive.routes import Admin, Operator
-from mahavishnu.archive.service import Archive, PartitionView
+from mahavishnu.archive.service import Archive
 from mahavishnu.archive.tasks import ArchivedTaskPage
 from mahavishnu.classify.fingerprint import is_own_code
 from mahavishnu.classify.tracebacks import TracebackParts, split_traceback
@@ -96,12 +96,6 @@ class ArchivedView(Value, frozen=True):
     steps: Sequence[Step]
 
 
-class MonthsView(Value, frozen=True):
-    """The months of the archive; None if they cannot be read now."""
-
-    months: Sequence[PartitionView] | None
-
-
 @router.get("/archive")
 async def archive_page(
     request: Request, dlq: OwnQueue, actor: Viewer, params: Annotated[ArchivePageQuery, Query()]
@@ -122,7 +116,7 @@ async def archive_page(
 @router.get("/archive/months")
 async def months_page(request: Request, dlq: PageQueue, actor: Viewer) -> Response:
     """Show the months of the archive, including detached ones."""
-    return await show(request, "months.html", MonthsView(await read_or_none(dlq.service(Archive).partitions())))
+    return await show(request, "months.html", await read_or_none(dlq.service(Archive).partitions()))
 
 
 @router.post("/archive/months/{month}/{act}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -87,6 +87,15 @@ class CopyPage(Value, Generic[A], frozen=True):
     next: Cursor | None = None
     corrupt: tuple[StoreError, ...] = ()
     degraded: str | None = None
+
+
+class ListPart(NamedTuple):
+    """The part of a list that is asked for: what was closed from `since` on and before `until`, after this cursor."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 100
+    after: Cursor | None = None
 
 
 def require_home(context: QueueContext) -> Store:
@@ -264,24 +273,20 @@ class Partitions:
 
 
 async def find_in_partitions(
-    names: Iterable[str],
+    partitions: Iterable[ArchivePartition],
     copies_of: Callable[[str], NamespaceRecords[A]],
     only_effective: Callable[[Sequence[A]], Awaitable[Sequence[A]]],
     where: tuple[Condition, ...],
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    after: Cursor | None,
+    part: ListPart,
 ) -> CopyPage[A]:
-    """Return a page of the copies that count in these partitions, the latest one first. Raise InvalidQuery.
-
-    Their originals were closed from `since` on and before `until`.
-    """
-    if since is not None or until is not None:
-        where = (*where, Between("closed_at", at_least=since, below=until))
-    first, inner = _position(after)
+    """Return a page of the copies that count in these partitions, the latest one first. Raise InvalidQuery."""
+    limit = part.limit
+    if part.since is not None or part.until is not None:
+        where = (*where, Between("closed_at", at_least=part.since, below=part.until))
+    first, inner = _position(part.after)
     items: list[CopyLine[A]] = []
     corrupt: list[StoreError] = []
+    names = [each.name for each in partitions]
     left = sorted((name for name in names if first is None or name <= first), reverse=True)
     for place, name in enumerate(left, 1):
         cursor = inner if name == first else None
@@ -443,22 +448,15 @@ class ArchiveReader:
         self._namespace, self._scope = context.namespace, context.scope
         self._letters, self._history = home.collection(LETTERS), home.collection(HISTORY)
 
-    async def find(
-        self,
-        where: tuple[Condition, ...],
-        since: datetime | None,
-        until: datetime | None,
-        limit: int,
-        after: Cursor | None,
-    ) -> ArchivePage:
-        """Return a page of the letters closed from `since` on and before `until`, from the partitions of that time."""
+    async def find(self, where: tuple[Condition, ...], part: ListPart) -> ArchivePage:
+        """Return a page of letters, from the partitions of the time that is asked for."""
 
         def copies_of(name: str) -> NamespaceRecords[ArchivedLetter]:
             letters = self.partitions.letters(name)
             return NamespaceRecords(letters, self._namespace, scope=self._scope, fields=SCOPED_FIELDS)
 
-        names = [each.name for each in await self.partitions.find_attached(since, until)]
-        return await find_in_partitions(names, copies_of, self.only_effective, where, since, until, limit, after)
+        attached = await self.partitions.find_attached(part.since, part.until)
+        return await find_in_partitions(attached, copies_of, self.only_effective, where, part)
 
     async def only_effective(self, copies: Sequence[ArchivedLetter]) -> list[ArchivedLetter]:
         """Return the copies whose letters have left the queue."""
@@ -482,7 +480,7 @@ class ArchiveReader:
             lines += [CopyLine(partition, copy) for copy in await self.only_effective(copies)]
         if not lines:
             where: tuple[Condition, ...] = (Is("task_id", (name,)),)
-            lines += (await self.find(where, None, None, 100, None)).items
+            lines += (await self.find(where, ListPart())).items
         mine = [line for line in lines if self._namespace in (ALL_NAMESPACES, line.copy.namespace)]
         mine = [line for line in mine if self._scope is None or self._scope.covers_record(line.copy)]
         return [line for line in mine if queue in (None, line.copy.queue)]

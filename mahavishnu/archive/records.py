@@ -240,11 +240,7 @@ ARCHIVED_LETTERS = record_kind(
 
 @lru_cache(1000)
 def archive_kind(kind: Kind[T], partition: str) -> Kind[T]:
-    """Return the kind of these records in this partition, whose name fills the gap in the kind's `index`.
-
-    >>> archive_kind(ARCHIVED_LETTERS, "2026_01").index
-    'dlq_archive_2026_01'
-    """
+    """Return the kind of these records in this partition, whose name fills the gap in the kind's `index`."""
     return replace_dataclass(
         kind, index=kind.index.format(partition), partition=f"archive-{partition.replace('_', '-')}"
     )

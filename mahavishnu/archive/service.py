@@ -22,6 +22,7 @@ from mahavishnu.archive.partitions import (
     ArchivePage,
     ArchiveReader,
     CopyLine,
+    ListPart,
     Partitions,
     read_case,
     remove_all,
@@ -173,9 +174,9 @@ class Archive:
         after: Cursor | str | None = None,
     ) -> ArchivePage:
         """Return archived letters that match, closed from `since` until `until`. Raise InvalidInput and StoreError."""
-        bounds = await self._open_list(since, until, limit, after)
+        part = await self._open_list(since, until, limit, after)
         where = _all_of(task_id=task_id, error_category=category, resolution_status=resolution, fingerprint=fingerprint)
-        found = await ArchiveReader(self._context).find(where, *bounds)
+        found = await ArchiveReader(self._context).find(where, part)
         return replace(found, items=[self._show(line, letter="", former=(), revisions=()) for line in found.items])
 
     async def search_tasks(
@@ -194,8 +195,8 @@ class Archive:
         They ended from `since` on and before `until`: only the partitions of that time are read. `page.next` begins the
         next page. Raise InvalidInput and StoreError.
         """
-        bounds = await self._open_list(since, until, limit, after)
-        found = await search_task_copies(self._context, _all_of(task_id=task_id, name=name, state=state), *bounds)
+        part = await self._open_list(since, until, limit, after)
+        found = await search_task_copies(self._context, _all_of(task_id=task_id, name=name, state=state), part)
         return replace(found, items=[self._show(line, task="", transitions=()) for line in found.items])
 
     def _show(self, line: CopyLine[A], **without: Any) -> CopyLine[A]:
@@ -204,11 +205,11 @@ class Archive:
 
     async def _open_list(
         self, since: datetime | None, until: datetime | None, limit: int, after: Cursor | str | None
-    ) -> tuple[datetime | None, datetime | None, int, Cursor | None]:
+    ) -> ListPart:
         _require_number("limit", limit)
         cursor = Cursor.parse(after) if isinstance(after, str) else after
         await self._context.open()
-        return read_instant(since, "since"), read_instant(until, "until"), limit, cursor
+        return ListPart(read_instant(since, "since"), read_instant(until, "until"), limit, cursor)
 
     async def show(self, name: str, *, queue: str | None = None) -> ArchivedCase:
         """Return the archived letter with this entry id, or the latest of this task, and what belongs to it.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from mahavishnu.archive.partitions import (
     ArchiveReader,
     CopyPage,
     CopySource,
+    ListPart,
     Partitions,
     copy_verified,
     find_in_partitions,
@@ -34,7 +34,7 @@ from mahavishnu.model.query import ALL_NAMESPACES, Between, Condition, Is, Query
 from mahavishnu.model.record import Value
 from mahavishnu.model.rules import RetentionRules
 from mahavishnu.model.work import task_of
-from mahavishnu.stores.base import Collection, Cursor, pages
+from mahavishnu.stores.base import Collection, pages
 from mahavishnu.stores.scoped import NamespaceRecords
 from mahavishnu.tasks.records import TASKS, TRANSITIONS
 from mahavishnu.tasks.service import Lifecycle
@@ -169,25 +169,18 @@ class ArchivedTaskCase(Value, frozen=True):
 ArchivedTaskPage: TypeAlias = CopyPage[ArchivedTask]
 
 
-async def search_task_copies(
-    context: QueueContext,
-    where: tuple[Condition, ...],
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    after: Cursor | None,
-) -> ArchivedTaskPage:
-    """Return a page of the tasks that ended from `since` on and before `until`, from the partitions of that time."""
+async def search_task_copies(context: QueueContext, where: tuple[Condition, ...], part: ListPart) -> ArchivedTaskPage:
+    """Return a page of tasks, from the partitions of the time that is asked for."""
     places = Partitions(require_home(context), context.clock)
     archiving = TaskArchiving(context, context.rules(RetentionRules), places)
 
     def copies_of(name: str) -> NamespaceRecords[ArchivedTask]:
         return NamespaceRecords(places.tasks(name), context.namespace, scope=context.scope, fields=_SCOPED)
 
-    names = [each.name for each in await places.find_attached(since, until) if each.has_tasks]
+    attached = [each for each in await places.find_attached(part.since, part.until) if each.has_tasks]
     if context.scope is not None and context.scope.adapters is not None:  # a copy does not name its adapter
-        names = []
-    return await find_in_partitions(names, copies_of, archiving.only_effective, where, since, until, limit, after)
+        attached = []
+    return await find_in_partitions(attached, copies_of, archiving.only_effective, where, part)
 
 
 async def tasks_of_letter(context: QueueContext, letter: ArchivedLetter) -> list[ArchivedTask]:

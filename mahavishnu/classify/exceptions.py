@@ -210,13 +210,7 @@ def failure_of(
     duration_seconds: float | None = None,
     retry_in: timedelta | None = None,
 ) -> Failure:
-    """The record of one failed run. Never raises.
-
-    >>> from datetime import UTC
-    >>> failure = failure_of(ValueError("no such repo"), at=datetime(2030, 1, 1, tzinfo=UTC))
-    >>> failure.type, failure.message
-    ('ValueError', 'no such repo')
-    """
+    """The record of one failed run. Never raises."""
     if isinstance(error, BaseException):
         name, message, stack = type_name(type(error)), message_of(error), traceback_of(error)
     else:

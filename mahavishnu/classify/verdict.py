@@ -37,8 +37,6 @@ class Verdict(Value, frozen=True):
 
     `author` is filled in by the chain. A delay longer than seven days is shortened to that. Raises InvalidInput for an
     invalid category, policy, delay or number.
-
-    >>> Verdict(ErrorCategory.TRANSIENT, "the card network asked us to wait", retry_in=timedelta(minutes=5)).policy
     """
 
     category: ErrorCategory
@@ -83,11 +81,7 @@ NO_CONTEXT = Context()
 
 
 def category(name: object) -> ErrorCategory:
-    """The category of this name. Raises InvalidInput if there is none.
-
-    >>> category("network")
-    <ErrorCategory.NETWORK: 'network'>
-    """
+    """The category of this name. Raises InvalidInput if there is none."""
     try:
         return ErrorCategory(name)  # type: ignore[arg-type]  # anything may come from a plugin
     except ValueError:
@@ -107,11 +101,7 @@ def policy(name: object) -> str:
 
 
 def delay(value: object) -> timedelta:
-    """A delay, given as timedelta or seconds, at most seven days. Raises InvalidInput for what is none.
-
-    >>> delay(90)
-    datetime.timedelta(seconds=90)
-    """
+    """A delay, given as timedelta or seconds, at most seven days. Raises InvalidInput for what is none."""
     if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
         value = timedelta(seconds=min(max(value, -1.0), MAX_DELAY.total_seconds()))
     if not isinstance(value, timedelta) or value < timedelta(0):

@@ -216,10 +216,7 @@ class LetterFactory(Value, frozen=True):
         return request._replace(task_id=_id_in_place_of(request.task_id), metadata={**labels, GIVEN: given})
 
     def with_placeholders(self, request: LetterRequest, why: str) -> LetterRequest:
-        """The request with descriptions in the place of what JSON cannot hold, and without what no letter can have.
-
-        Nothing retries such a letter by itself: it waits for a person, who reads the reason in its metadata.
-        """
+        """The request with descriptions in the place of what JSON cannot hold, and without what no letter can have."""
         labels = json_safe_copy(request.metadata)
         plain = LetterRequest(request.task_id, None, source=request.source, adapter=request.adapter)
         try:

@@ -42,10 +42,7 @@ class CaptureResult(Value, frozen=True):
 
 
 class Admission(Value, frozen=True):
-    """Letter under the key of one from elsewhere, and the letter stored there now: None if nothing was written.
-
-    `before` may be a tombstone.
-    """
+    """Letter or tombstone under the key of one from elsewhere, and the letter stored there now, if it was written."""
 
     before: DeadLetter | None
     stored: DeadLetter | None

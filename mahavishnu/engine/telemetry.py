@@ -1,8 +1,4 @@
-"""Traces and metrics: spans of attempts, the table of all metrics, and what a process counts about itself.
-
-The store's numbers are derived from its records: they survive a restart, and any server can tell them. A process's own
-numbers are scraped from that process (docs/adr/0051-each-process-is-scraped.md).
-"""
+"""Traces and metrics: spans of attempts, the table of all metrics, and what a process counts (ADR 0051)."""
 
 from __future__ import annotations
 
@@ -449,13 +445,7 @@ class LabelValues:
 
 
 class Meters:
-    """Counters and histograms of one process. Any thread may use them.
-
-    >>> meters = Meters()
-    >>> meters.count("mahavishnu_lease_losses_total")
-    >>> next(f.samples for f in meters.families() if f.definition.name == "mahavishnu_lease_losses_total")
-    {(): 1.0}
-    """
+    """Counters and histograms of one process. Any thread may use them."""
 
     def __init__(self) -> None:
         self.on_reading: Callable[[Reading], object] | None = None  # called with each change

@@ -56,22 +56,14 @@ def immediate(failed: FailedRetry) -> timedelta:
 
 
 def intervals(*seconds: float) -> Backoff:
-    """A backoff with these delays in seconds; the last one repeats.
-
-    >>> intervals(30, 60)(FailedRetry(retry_count=5))
-    datetime.timedelta(seconds=60)
-    """
+    """A backoff with these delays in seconds; the last one repeats."""
     if not seconds:
         raise InvalidInput("a table of retry intervals needs at least one value")
     return lambda failed: timedelta(seconds=seconds[min(failed.retry_count, len(seconds) - 1)])
 
 
 def geometric(first: timedelta, factor: float) -> Backoff:
-    """A backoff of `first`, then `factor` times as long each time, up to a week.
-
-    >>> geometric(timedelta(hours=1), 2.0)(FailedRetry(retry_count=1))
-    datetime.timedelta(seconds=7200)
-    """
+    """A backoff of `first`, then `factor` times as long each time, up to a week."""
     if not factor >= 1:  # NaN is not
         raise InvalidInput(f"a backoff factor must be at least 1, not {factor}")
 

@@ -90,10 +90,7 @@ def cut_at(value: Any) -> None:
 
 
 def read_instant(given: object, name: str) -> datetime | None:
-    """Return an optional limit as an `instant`. Raises InvalidInput, with its name, for anything else than a datetime.
-
-    >>> read_instant(None, "since")
-    """
+    """Return an optional limit as an `instant`. Raises InvalidInput, with its name, for anything but a datetime."""
     if given is None:
         return None
     if not isinstance(given, datetime):
@@ -148,11 +145,7 @@ def require_days(value: object, name: str, more: str = "") -> int:
 
 
 def require_wait(wait: Any) -> timedelta:
-    """Return `retry_in`, the least wait of work. Raises InvalidInput.
-
-    >>> require_wait(90), require_wait(timedelta(minutes=1))
-    (datetime.timedelta(seconds=90), datetime.timedelta(seconds=60))
-    """
+    """Return `retry_in`, the least wait of work. Raises InvalidInput."""
     seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_SECONDS:
         most = f"{LONGEST_SECONDS:.0f} (a hundred years)"
@@ -161,11 +154,7 @@ def require_wait(wait: Any) -> timedelta:
 
 
 def parse_duration(text: Any) -> timedelta:
-    """The length of time that a text says. Raises InvalidInput for anything else, also for a number without a unit.
-
-    >>> parse_duration("1h30m"), parse_duration("500ms")
-    (datetime.timedelta(seconds=5400), datetime.timedelta(microseconds=500000))
-    """
+    """The length of time that a text says. Raises InvalidInput for anything else, also for a number without a unit."""
     return _parse(text) if isinstance(text, str) else _refuse(text)
 
 

@@ -15,8 +15,13 @@ MahavishnuError
 ├── PermissionDenied (PermissionError)  somebody may not do this; nothing was done, and it was written down
 ├── QueueDisabled               the app keeps no letters, and somebody asks for its queue
 ├── QueueFull (ValueError)      one open letter too many; nothing was stored
-├── NoSuchLetter, NoSuchGroup, NoSuchRun, NoSuchPartition, NoSuchQueue, NoSuchView, NoSuchTask (LookupError)
-│                               there is nothing of this name
+├── NoSuchLetter (LookupError)  there is no letter for this task
+├── NoSuchGroup (LookupError)   no letter has this fingerprint, and nothing is recorded about it
+├── NoSuchRun (LookupError)     there is no bulk run with this id
+├── NoSuchPartition (LookupError)  there is no such month of the archive
+├── NoSuchQueue (LookupError)   no queue with this name is defined
+├── NoSuchView (LookupError)    no view is saved under this name
+├── NoSuchTask (LookupError)    there is no lifecycle task with this id
 ├── InsideEventLoop (RuntimeError)  something under `app.sync` would hold up the event loop that it was called in
 ├── SyncTimeout (TimeoutError)  something under `app.sync` took longer than it was given
 ├── IllegalRunMove              the bulk run's state, or its stop rule, does not allow this

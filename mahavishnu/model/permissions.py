@@ -1,8 +1,4 @@
-"""Permissions for verbs, and a scope of namespaces, queues and adapters.
-
-A *principal* is a person or program with a name, permissions and a scope. Records outside of the scope do not exist for
-them; a forbidden act inside of it is refused, and that is written down.
-"""
+"""Permissions for verbs, and a scope of namespaces, queues and adapters: records outside of it do not exist."""
 
 from __future__ import annotations
 
@@ -82,12 +78,7 @@ HIDDEN = Json.of({"hidden": "needs the permission view-payload"})
 
 
 class Scope(Value, frozen=True):
-    """Records that a principal sees: those of these namespaces, queues and adapters; None: of all of them.
-
-    >>> billing = Scope(adapters=frozenset({"billing"}))
-    >>> billing.covers("default", "default", "billing"), billing.covers("default", "default", "orders")
-    (True, False)
-    """
+    """Records that a principal sees: those of these namespaces, queues and adapters; None: of all of them."""
 
     namespaces: frozenset[str] | None = None
     queues: frozenset[str] | None = None
@@ -158,11 +149,7 @@ class Principal(Value, frozen=True):
 
     @classmethod
     def of_role(cls, name: str, role: str, scope: Scope = Scope()) -> Principal:  # noqa: B008 - it is frozen
-        """Return a principal with all permissions of `viewer`, `operator` or `admin`.
-
-        >>> Principal.of_role("ann", "operator").why_not("clear")
-        'needs the permission delete, and ann has edit, retry, view, view-payload'
-        """
+        """Return a principal with all permissions of `viewer`, `operator` or `admin`."""
         return cls(name, ROLE_PERMISSIONS[role], scope, role)
 
     @property

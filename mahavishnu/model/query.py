@@ -1,7 +1,4 @@
-"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike.
-
-After the conditions come the query of letters by filters, queries as JSON, and the namespaces that a query is about.
-"""
+"""Queries: one value that selects records, for lists, bulk verbs, statistics and claiming alike."""
 
 from __future__ import annotations
 
@@ -120,11 +117,7 @@ class Query(Value, frozen=True):
 
 
 def words(*texts: str | None) -> tuple[str, ...]:
-    """Return the distinct words of the texts, lower case, which a text search compares in every store.
-
-    >>> words("Connection reset by api.example", "reset!")
-    ('connection', 'reset', 'by', 'api', 'example')
-    """
+    """Return the distinct words of the texts, lower case, which a text search compares in every store."""
     text = "\n".join(dict.fromkeys(filter(None, texts)))  # the first and the last error are often the same
     if text.isascii():  # then it is done in a fifth of the time
         each = text.encode().translate(_ASCII).decode().split()
@@ -186,9 +179,6 @@ def letter_query(
     all of its words in the errors, their types, the task id and the payload; `metadata` maps dotted paths to values.
     Raises InvalidQuery for an unknown status, resolution, category or reason: it would find nothing, as if there were
     no such letters.
-
-    >>> letter_query(status="exhausted", text="connection reset", limit=50).limit
-    50
     """
     where: list[Condition] = []
     named = {
@@ -281,11 +271,7 @@ def filter_query(filters: Mapping[str, Any]) -> Query:
 
 
 def query_to_json(query: Query) -> dict[str, Any]:
-    """The query as texts, numbers, lists and dicts. Raises InvalidQuery for a number or date that JSON cannot hold.
-
-    >>> query_to_json(Query((Is("status", ("exhausted",)),), limit=50))["where"]
-    [{'is': {'field': 'status', 'values': ['exhausted']}}]
-    """
+    """The query as texts, numbers, lists and dicts. Raises InvalidQuery for a number or date that JSON cannot hold."""
     return {
         "where": [_condition_to_json(condition, 0) for condition in query.where],
         "sort": [{"field": sort.field, "descending": sort.descending} for sort in query.sort],
@@ -294,11 +280,7 @@ def query_to_json(query: Query) -> dict[str, Any]:
 
 
 def query_from_json(document: Any) -> Query:
-    """The query that `query_to_json` wrote; missing parts have their defaults. Raises InvalidQuery for anything else.
-
-    >>> query_from_json({"where": [{"missing": {"field": "fingerprint"}}], "limit": 10})
-    Query(where=(Missing(field='fingerprint'),), sort=(), limit=10)
-    """
+    """The query that `query_to_json` wrote; missing parts have their defaults. Raises InvalidQuery otherwise."""
     given = _object(document, "a query", {"where", "sort", "limit"})
     limit = given.get("limit", 500)
     if type(limit) is not int:
@@ -466,13 +448,7 @@ def named_namespaces(query: Query) -> tuple[Any, ...] | None:
 
 
 def within_namespace(query: Query, own: str) -> Query:
-    """The query for letters as a queue of the namespace `own` means it.
-
-    >>> within_namespace(Query(), "eu").where
-    (Is(field='namespace', values=('eu',)),)
-    >>> within_namespace(Query((Is("namespace", ("*",)),)), "eu").where
-    ()
-    """
+    """The query for letters as a queue of the namespace `own` means it."""
     named = named_namespaces(query)
     if named is None:
         return query if own == ALL_NAMESPACES else replace(query, where=(Is("namespace", (own,)), *query.where))
@@ -531,11 +507,7 @@ OF_QUEUE = "@"  # between a namespace and the queue whose items have a namespace
 
 
 def items_namespace(namespace: str, queue: str) -> str:
-    """The namespace that the items of a queue have: they are letters, and no failures of the app.
-
-    >>> items_namespace("default", "orders")
-    'default@orders'
-    """
+    """The namespace that the items of a queue have: they are letters, and no failures of the app."""
     return f"{namespace}{OF_QUEUE}{queue}"
 
 

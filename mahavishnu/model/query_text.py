@@ -1,8 +1,4 @@
-"""Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands.
-
-`NAMES` is the one table of names for all surfaces; `mahavishnu.search.completion` writes
-a query as text again.
-"""
+"""Queries as text: `status:exhausted age>2h -category:network`, read into the `Query` that every store understands."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mahavishnu.model.clock import instant
 from mahavishnu.model.errors import InvalidInput, InvalidQueryText
@@ -232,6 +228,7 @@ _SPACE = re.compile(r"\s*")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _OPEN_CASE = Is("resolution_status", (ResolutionStatus.PENDING.value,))
 _STANDS_ALONE = "namespace:* stands for itself: not negated, in parentheses, in a list or beside an or"
+_TURNED = str.maketrans("<>", "><")  # what is older has an earlier instant
 _QUOTE_IT = "quote it to search for the text"
 
 
@@ -464,16 +461,9 @@ class _Reader:
 
     def _numbers(self, name: QueryName, operator: str, values: Sequence[_Part]) -> Condition:
         numbers = [self._number(name, value) for value in values]
-        match operator:
-            case ">=":
-                return Between(name.field, at_least=numbers[0])
-            case ">":
-                return Between(name.field, at_least=numbers[0] + 1)
-            case "<=":
-                return Between(name.field, at_most=numbers[0])
-            case "<":
-                return Between(name.field, below=numbers[0])
-        return Is(name.field, tuple(numbers))
+        if operator == ":":
+            return Is(name.field, tuple(numbers))
+        return _compare(name.field, operator, numbers[0], numbers[0] + 1)
 
     def _number(self, name: QueryName, value: _Part) -> int:
         if not _INTEGER.fullmatch(value.text):
@@ -485,29 +475,16 @@ class _Reader:
             raise self._problem("an age is compared: age>2h is older, age<2h younger", value.start, value.end)
         with self._blaming(value):
             at = shift(self._now, -parse_duration(value.text))
-            match operator:
-                case ">":
-                    return Between(name.field, below=at)
-                case ">=":
-                    return Between(name.field, at_most=at)
-                case "<":
-                    return Between(name.field, at_least=shift(at, RESOLUTION))
-        return Between(name.field, at_least=at)
+            older = operator.translate(_TURNED)
+            return _compare(name.field, older, at, shift(at, RESOLUTION))
 
     def _moment(self, name: QueryName, operator: str, value: _Part) -> Condition:
         with self._blaming(value):
             first, end = parse_span(value.text, self._now, ahead=name.name == "due")
         is_day = end - first > RESOLUTION
-        match operator:
-            case ">=":
-                return Between(name.field, at_least=first)
-            case ">":
-                return Between(name.field, at_least=end)
-            case "<":
-                return Between(name.field, below=first)
-            case "<=":
-                return Between(name.field, below=end) if is_day else Between(name.field, at_most=first)
-        return Between(name.field, at_least=first, below=end) if is_day else Is(name.field, (first,))
+        if operator == ":":
+            return Between(name.field, at_least=first, below=end) if is_day else Is(name.field, (first,))
+        return _compare(name.field, operator, first, end, is_span=is_day)
 
     @contextmanager
     def _blaming(self, value: _Part) -> Iterator[None]:
@@ -547,6 +524,18 @@ class _Reader:
 
     def _problem(self, what: str, start: int, end: int, near: tuple[str, ...] = ()) -> InvalidQueryText:
         return InvalidQueryText(what, self._text, start, end, near)
+
+
+def _compare(field: str, operator: str, first: Any, end: Any, *, is_span: bool = False) -> Condition:
+    """Return the comparison with one value, which goes up to `end`, or `is_span` and has others inside."""
+    match operator:
+        case ">=":
+            return Between(field, at_least=first)
+        case ">":
+            return Between(field, at_least=end)
+        case "<":
+            return Between(field, below=first)
+    return Between(field, below=end) if is_span else Between(field, at_most=first)
 
 
 def unquote(text: str) -> str:

@@ -1,8 +1,4 @@
-"""The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock.
-
-`tasks.task` has the tables of allowed moves. Any process may continue a task that another one has begun: only a late
-report of a former run is refused (`require_run`).
-"""
+"""The moves of lifecycle tasks: a record and what happened in, the next record out; nothing here reads a clock."""
 
 from __future__ import annotations
 
@@ -47,9 +43,6 @@ class ReasonRules(Rules):
     """The reasons for which lifecycle tasks get letters; other reasons always make letters.
 
     A task that fails for a reason that is switched off has only failed.
-
-    >>> ReasonRules().keeps(DlqReason.INVALID_STATE_TRANSITION), ReasonRules().keeps(DlqReason.MANUAL)
-    (False, True)
     """
 
     staleness_timeout: bool = rule(True, "Make letters of stale tasks")

@@ -1,8 +1,4 @@
-"""The staleness of lifecycle tasks, and what becomes of stale and stuck ones: by the settings and their templates.
-
-A task is stale that has been in its state, or has existed, for longer than its effective limit: strictly longer. It is
-stuck if it is active and nothing goes on: then it is reset a few times, and finally given up.
-"""
+"""The staleness of lifecycle tasks, and what becomes of stale and stuck ones: by the settings and their templates."""
 
 from __future__ import annotations
 
@@ -216,9 +212,6 @@ def threshold_minutes(rules: StalenessRules, template: str | None, state: TaskSt
 
     A template that lets its tasks live longer than others is judged by its own limits only: in states for which it has
     none, they may be as long as they live.
-
-    >>> threshold_minutes(StalenessRules(), None, TaskState.WAITING_FOR_RETRY)
-    30
     """
     if (given := given_minutes(rules, template, state)) is not None:
         return given

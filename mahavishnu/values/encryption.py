@@ -63,11 +63,7 @@ class EncryptedText(NamedTuple):
 
     @classmethod
     def parse(cls, value: object) -> EncryptedText | None:
-        """None for a value that is no such text.
-
-        >>> EncryptedText.parse(f"$encrypted:1:k1:{'0' * 32}:AAAA").key
-        'k1'
-        """
+        """None for a value that is no such text."""
         found = _TEXT.fullmatch(value) if isinstance(value, str) else None
         return cls(*found.groups()) if found else None
 
@@ -580,11 +576,7 @@ class Encryption:
 
 
 def encryption_of(fields: Sequence[str], keys: Mapping[str, str], active: str | None = None) -> Encryption:
-    """From the settings. Raises InvalidInput for a key that is none.
-
-    >>> encryption_of([], {}).fields
-    ()
-    """
+    """From the settings. Raises InvalidInput for a key that is none."""
     return Encryption(tuple(fields), {name: parse_key(name, text) for name, text in keys.items()}, active or None)
 
 

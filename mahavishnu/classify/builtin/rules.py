@@ -79,12 +79,7 @@ _match_short = lru_cache(maxsize=2048)(_match)
 
 
 def is_ambiguous(finding: Finding) -> bool:
-    """Return True if a finding may stand for another category, which the text of the error may name.
-
-    Some services answer 403 when a rate limit or a quota is exceeded, and some report a rate limit when the account is
-    out of credit. Something may be cancelled because of a timeout. Some drivers have one name for statements that are
-    wrong and for those that are not allowed.
-    """
+    """Return True if a finding may stand for another category, which the text of the error may name."""
     category, reason = finding
     if category is _TRANSIENT or category is _VALIDATION:
         return any(mark in reason for mark in _AMBIGUOUS_REASONS)

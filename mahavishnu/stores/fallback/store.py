@@ -1,9 +1,4 @@
-"""Two stores as one: what the primary cannot take now is kept locally, and goes home when it is back.
-
-A record lives in exactly one of the two. New records go to the primary store, or to the local one while the primary is
-away or full; they are worked on where they are. Records of the primary wait meanwhile. Nobody is lied to: a read that
-could not reach the primary says so, and a record whose twin may exist there is not touched until that is known.
-"""
+"""Two stores as one: what the primary cannot take now is kept locally, and goes home when it is back."""
 
 from __future__ import annotations
 
