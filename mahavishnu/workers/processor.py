@@ -227,7 +227,7 @@ class Claimer:
 
 
 _MOST_AHEAD = 2000  # letters claimed before there is a place to run them
-_MOST_UNWRITTEN = 2000  # runs whose outcomes are on their way into the store
+_MOST_UNWRITTEN = 20  # times the concurrency: runs whose outcomes are on their way; a kill may have them run again
 _LOST_IN_A_ROW = 3  # times that others took all that was found, before it is left to them
 
 
@@ -370,7 +370,7 @@ class Processor:
         if loops is None or loops.get_loop() is not asyncio.get_running_loop() or not limits.wakes:
             return claimed
         free = limits.concurrency - len(self._runs) - len(self._taking)
-        if self._stopping or self._ready or free <= 0 or self.leases.unwritten >= _MOST_UNWRITTEN:
+        if self._stopping or self._ready or free <= 0 or self.leases.unwritten >= _MOST_UNWRITTEN * limits.concurrency:
             return claimed
         reserved, new = reserved_places(limits.concurrency, self.claimer.due.adapters), self.claimer.sort_new(letters)
         now, busy = self._clock.now(), set[str]()
@@ -513,7 +513,7 @@ class Processor:
             return
         shared = concurrency - reserved_places(concurrency, self.claimer.due.adapters)
         while self._ready and len(self._runs) < concurrency and not self._stopping:
-            if self.leases.unwritten >= _MOST_UNWRITTEN:
+            if self.leases.unwritten >= _MOST_UNWRITTEN * concurrency:
                 return
             busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
             if (leased := self._ready.pop(busy)) is None:

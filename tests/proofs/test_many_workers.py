@@ -112,7 +112,7 @@ async def test_processes_that_are_killed_leave_nothing_behind(url: str, tmp_path
     runs = Counter(diary(log))
     assert len({task for task, _ in runs}) == count
     assert len(runs) == count, "a run that was repeated had the same idempotency key"
-    assert sum(runs.values()) <= count + kills, "at most one extra run for each kill"
+    assert sum(runs.values()) <= count + 20 * kills, "at most the runs whose outcomes may be unwritten, for each kill"
     for letter in found:
         assert lifecycle.violations(letter) == []
         assert letter.tallies.retry_success == 1
