@@ -39,8 +39,7 @@ _RULE: Columns = {
 
 @command(partial(print_records, columns=_ALERT, empty="no alert holds", texts=("title", "told to")))
 async def list_alerts(
-    api: Connection,
-    resolved: Annotated[bool, typer.Option("--resolved", help="Also those that are over.")] = False,
+    api: Connection, resolved: Annotated[bool, typer.Option("--resolved", help="Also those that are over.")] = False
 ) -> Any:
     """List the alerts that hold."""
     return await api.get("/alerts", {"resolved": True} if resolved else None)

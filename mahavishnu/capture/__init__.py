@@ -5,5 +5,5 @@ from __future__ import annotations
 from mahavishnu.engine.rooms import Room
 
 ROOM = Room(
-    services={"intake": "mahavishnu.capture.capture:LetterIntake", "closing": "mahavishnu.capture.closing:Closing"},
+    services={"intake": "mahavishnu.capture.capture:LetterIntake", "closing": "mahavishnu.capture.closing:Closing"}
 )

@@ -86,14 +86,7 @@ class Closing:
         self._next_look = self._next_try = 0.0  # of what was put off
         self._wait = _FIRST_WAIT_SECONDS
 
-    def note_success(
-        self,
-        task_id: str,
-        request: RequestOf,
-        *,
-        began: datetime,
-        queue: str = DEFAULT_QUEUE,
-    ) -> None:
+    def note_success(self, task_id: str, request: RequestOf, *, began: datetime, queue: str = DEFAULT_QUEUE) -> None:
         """Note a success, see `DLQIntegration.note_success`. Returns at once, from any thread, and raises nothing."""
         noted = self._noted
         if len(noted) >= MOST_NOTED:

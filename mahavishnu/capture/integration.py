@@ -95,12 +95,7 @@ class DLQIntegration:
         return await Assessor(self.dlq.context.chain).assess(error, self.dlq.clock.now(), named=named)
 
     async def capture(
-        self,
-        request: LetterRequest,
-        error: BaseException | str,
-        *,
-        requested: bool = False,
-        named: bool = True,
+        self, request: LetterRequest, error: BaseException | str, *, requested: bool = False, named: bool = True
     ) -> CaptureOutcome:
         """Keep a failed run if the strategy says so. Never raises, because the run has an error of its own to tell.
 
@@ -112,12 +107,7 @@ class DLQIntegration:
         return await self._pipeline.capture(self._with_trace(request), error, requested, self._strategy)
 
     def capture_now(
-        self,
-        request: LetterRequest,
-        error: BaseException | str,
-        *,
-        requested: bool = False,
-        named: bool = True,
+        self, request: LetterRequest, error: BaseException | str, *, requested: bool = False, named: bool = True
     ) -> CaptureOutcome:
         """Capture from sync code: the failure is in a file on return, and a running event loop stores it soon."""
         if (folded := self._count_failure(request, error, requested, named)) is not None:

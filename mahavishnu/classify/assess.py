@@ -16,12 +16,7 @@ from mahavishnu.classify.fingerprint import VERSION, fingerprint_of
 from mahavishnu.classify.plugin_guard import call_in_thread
 from mahavishnu.classify.verdict import BUILT_IN, NO_CONTEXT, NOBODY, STALE, Context, Verdict, category
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import (
-    DeadLetterStatus,
-    ErrorCategory,
-    Failure,
-    RetryPolicy,
-)
+from mahavishnu.model.letter_parts import DeadLetterStatus, ErrorCategory, Failure, RetryPolicy
 from mahavishnu.model.record import Value
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from mahavishnu.cli.options import NAMESPACE_OPTIONS, Session, choose_namespace, session_of
 from mahavishnu.cli.output import AsJson, ExitCode, Listed, print_json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mahavishnu.cli.client import Connection
 
 Converse: TypeAlias = Callable[[Any], Awaitable[Any]]  # with a connection
+_BY_TYPER = object()
 _API = "api"  # the parameter that is the connection, and no option
 
 
@@ -126,3 +128,45 @@ def _option(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 
 def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+class PlainValues:
+    """A command whose parameters take texts and whole numbers by themselves: typer would import pydantic for it.
+
+    Anything else, and what is refused, is left to typer.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in params:
+            if "process_value" not in vars(each):
+                vars(each)["process_value"] = partial(_process, each, each.process_value)
+        return params
+
+
+class PlainCommand(PlainValues, TyperCommand):
+    """A single command."""
+
+
+def _process(param: Any, by_typer: Callable[[Any, Any], Any], context: Any, given: Any) -> Any:
+    declared = getattr(param, "type_descriptor", None)  # which older versions do not have, nor use pydantic
+    value = _BY_TYPER if declared is None or (given is None and param.required) else _as_it_is(param, declared, given)
+    if value is _BY_TYPER:
+        return by_typer(context, given)
+    return value if param.callback is None else param.callback(context, param, value)
+
+
+def _as_it_is(param: Any, declared: Any, given: Any) -> Any:
+    kind, limits = declared.annotation, declared.parameter_info
+    several = param.nargs != 1 or getattr(param, "multiple", False)
+    if given is None:
+        return () if several else None
+    if several:
+        plain = kind == list[str] and given and isinstance(given, list | tuple) and all(map(str.isascii, given))
+        return list(given) if plain else _BY_TYPER
+    if kind is int and isinstance(given, str) and given.isascii() and given.isdecimal():
+        fits = (limits.min is None or limits.min <= int(given)) and (limits.max is None or int(given) <= limits.max)
+        return int(given) if fits else _BY_TYPER
+    is_text = kind is str and isinstance(given, str) and given.isascii()
+    return given if is_text or (type(given) is kind and given is param.default) else _BY_TYPER

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from mahavishnu.engine.rooms import Room
 
-ROOM = Room(
-    pages=("mahavishnu.console.console",),
-)
+ROOM = Room(pages=("mahavishnu.console.console",))

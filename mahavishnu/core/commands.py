@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahavishnu import __version__
-from mahavishnu.cli.command import for_typer
+from mahavishnu.cli.command import PlainCommand, PlainValues, for_typer
 from mahavishnu.cli.options import Session, choose_store
 from mahavishnu.cli.output import ExitCode, explain_error, print_error, print_line
 from mahavishnu.core.backend import ProcessBackend
@@ -56,7 +56,7 @@ class LazyCommands(MutableMapping[str, Any]):
         return len({**self._sources, **self._made})
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(PlainValues, TyperGroup):
     """A group that imports a command when it is run."""
 
     sources: ClassVar[Mapping[str, CommandGroup | Command]] = {}
@@ -137,7 +137,7 @@ def _make(source: Command | CommandGroup) -> Any:
     """Build a command, or a group of them."""
     if isinstance(source, Command) or not (verbs := verbs_of(source.name)):
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(source.name)(function_of(source))
+        single.command(source.name, cls=PlainCommand)(function_of(source))
         return typer.main.get_command(single)
     itself = function_of(source) if source.target else None
     group = typer.Typer(

@@ -317,12 +317,7 @@ class DeadLetterQueue:
     # --- letters are read
 
     async def get_task(
-        self,
-        task_id: str,
-        *,
-        include_archived: bool = False,
-        namespace: str | None = None,
-        queue: str = DEFAULT_QUEUE,
+        self, task_id: str, *, include_archived: bool = False, namespace: str | None = None, queue: str = DEFAULT_QUEUE
     ) -> DeadLetter | None:
         """The letter of a task as it is now, or None. Raises StoreError rather than guess while the store is away."""
         await self.context.open()

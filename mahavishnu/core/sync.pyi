@@ -40,14 +40,7 @@ from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.transfer import Document, ImportResult, Transfer
 from mahavishnu.model.events import AuditEntry, DeliveryMode, DomainEvent, PublicationCondition
 from mahavishnu.model.letter import DeadLetter
-from mahavishnu.model.letter_parts import (
-    DeadLetterStatus,
-    DlqReason,
-    ErrorCategory,
-    RetryPolicy,
-    Source,
-    Unchanged,
-)
+from mahavishnu.model.letter_parts import DeadLetterStatus, DlqReason, ErrorCategory, RetryPolicy, Source, Unchanged
 from mahavishnu.model.query import Many, Query
 from mahavishnu.model.work import ItemOutcome
 from mahavishnu.monitoring.dashboard import Dashboard, DashboardLines

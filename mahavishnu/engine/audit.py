@@ -285,13 +285,7 @@ class AuditLog:
         await self._complete(asked, record, AuditOutcome.DONE if record.why is None else AuditOutcome.REFUSED)
 
     def _entry(
-        self,
-        action: str,
-        subject: str,
-        by: str,
-        reason: str | None,
-        via: str | None = None,
-        where: str | None = None,
+        self, action: str, subject: str, by: str, reason: str | None, via: str | None = None, where: str | None = None
     ) -> AuditEntry:
         if not isinstance(by, str) or not by:
             raise InvalidInput(f"who does it must be named by a text, not {by!r:.80}")

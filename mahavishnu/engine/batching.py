@@ -37,9 +37,7 @@ class Batcher(Generic[W]):
     """
 
     def __init__(
-        self,
-        store: Callable[[Sequence[W]], Awaitable[None]],
-        on_lost: Callable[[W], object] = lambda pending: None,
+        self, store: Callable[[Sequence[W]], Awaitable[None]], on_lost: Callable[[W], object] = lambda pending: None
     ) -> None:
         self._store, self._on_lost = store, on_lost
         # The batch that still takes more, and its event loop. In one attribute, as several threads may replace it: one

@@ -55,12 +55,7 @@ class LetterQueue(Protocol):
     async def get_statistics(self) -> dict[str, Any]: ...
     async def health_warnings(self, stats: Mapping[str, Any] | None = None) -> list[str]: ...
     async def get_task(
-        self,
-        task_id: str,
-        *,
-        include_archived: bool = False,
-        namespace: str | None = None,
-        queue: str = DEFAULT_QUEUE,
+        self, task_id: str, *, include_archived: bool = False, namespace: str | None = None, queue: str = DEFAULT_QUEUE
     ) -> DeadLetter | None: ...
     @property
     def deletion(self) -> LetterDeletion: ...

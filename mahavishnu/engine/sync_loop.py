@@ -306,7 +306,5 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _current.prepare_fork(),
-        after_in_parent=lambda: _current.go_on(),
-        after_in_child=_after_fork,
+        before=lambda: _current.prepare_fork(), after_in_parent=lambda: _current.go_on(), after_in_child=_after_fork
     )

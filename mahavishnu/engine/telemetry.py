@@ -499,11 +499,7 @@ class Meters:
 
 # --- counts of events: captures, attempts, lost leases, stale tasks
 
-_CAPTURES = {
-    EventName.CAPTURED: "new",
-    EventName.MERGED: "merged",
-    EventName.REOPENED: "reopened",
-}
+_CAPTURES = {EventName.CAPTURED: "new", EventName.MERGED: "merged", EventName.REOPENED: "reopened"}
 _CATEGORIES = frozenset(map(str, ErrorCategory))
 _SECONDS_PER_MINUTE = 60
 _MOST_SENT_BACK = 10_000

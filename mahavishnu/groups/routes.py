@@ -11,14 +11,7 @@ from starlette.responses import Response
 from mahavishnu.groups.rules import GroupView
 from mahavishnu.groups.service import Groups, group_document, groups_document
 from mahavishnu.http.auth import Actor, OwnQueue, Queue, Role, Viewer, acting_name, require_role
-from mahavishnu.http.responses import (
-    decode_id,
-    etag,
-    json_response,
-    problem_responses,
-    refuse_if_changed,
-    to_json,
-)
+from mahavishnu.http.responses import decode_id, etag, json_response, problem_responses, refuse_if_changed, to_json
 from mahavishnu.http.routing import Depends, Header, Query, Router
 from mahavishnu.http.schemas import Instant, Name, NamespacePageQuery, RequestModel, ResponseModel, Text, fields_of
 from mahavishnu.letters.reads import SAMPLE

@@ -32,13 +32,7 @@ from mahavishnu.letters.documents import PAGE_BYTES, SORTS, get_letter
 from mahavishnu.letters.routes import Admin, Operator
 from mahavishnu.letters.service import EditPreview, LetterOperations
 from mahavishnu.letters.timeline import Step, state_now, steps_of
-from mahavishnu.model.errors import (
-    InvalidInput,
-    InvalidQuery,
-    MahavishnuError,
-    PermissionDenied,
-    StoreError,
-)
+from mahavishnu.model.errors import InvalidInput, InvalidQuery, MahavishnuError, PermissionDenied, StoreError
 from mahavishnu.model.events import AuditEntry
 from mahavishnu.model.ids import DEFAULT_QUEUE
 from mahavishnu.model.letter import DeadLetter

@@ -303,10 +303,7 @@ async def reveal_letter(
         letter = await get_one(context.letters, key)
         if letter is None:
             raise NoSuchLetter(key)
-        return {
-            "task": encryption.decrypt_letter(letter).task,
-            "metadata": encryption.decrypt_labels(letter).value,
-        }
+        return {"task": encryption.decrypt_letter(letter).task, "metadata": encryption.decrypt_labels(letter).value}
 
 
 def require_clear_patch(encryption: Encryption, patch: Any) -> None:

@@ -11,15 +11,7 @@ import typer
 from mahavishnu.cli.client import Connection, path_part
 from mahavishnu.cli.command import Converse, command
 from mahavishnu.cli.options import Every, Limit, Reason
-from mahavishnu.cli.output import (
-    AsJson,
-    brief,
-    count_of,
-    print_block,
-    print_line,
-    print_notice,
-    print_records,
-)
+from mahavishnu.cli.output import AsJson, brief, count_of, print_block, print_line, print_notice, print_records
 from mahavishnu.model.errors import InvalidInput
 
 Queue: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]

@@ -290,10 +290,7 @@ async def fail(queues: Queues, actor: Worker, queue: str, id: str, body: FailIte
 
 
 @router.post(
-    "/{queue}/items/{id}/renew",
-    response_model=RenewItemResult,
-    responses=_REFUSED,
-    summary="The work goes on",
+    "/{queue}/items/{id}/renew", response_model=RenewItemResult, responses=_REFUSED, summary="The work goes on"
 )
 async def renew(queues: Queues, actor: Worker, queue: str, id: str, body: RenewItem) -> Response:
     """Extend the lease."""

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 from mahavishnu.model.errors import InvalidInput
 from mahavishnu.model.ids import DEFAULT_NAMESPACE
 from mahavishnu.model.letter_parts import ResolutionStatus
-from mahavishnu.model.query import (
-    ALL_NAMESPACES,
-    LONGEST_TEXT,
-    NEWEST_FIRST,
-    Is,
-    Missing,
-    Query,
-    Sort,
-)
+from mahavishnu.model.query import ALL_NAMESPACES, LONGEST_TEXT, NEWEST_FIRST, Is, Missing, Query, Sort
 from mahavishnu.model.query_text import read_query
 from mahavishnu.model.record import Value
 from mahavishnu.search.completion import Suggestions, complete_name, complete_value, find_gap

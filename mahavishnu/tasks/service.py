@@ -13,13 +13,7 @@ from msgspec.structs import replace
 from mahavishnu.classify.exceptions import error_text
 from mahavishnu.engine.context import DEFAULT_ACTOR, QueueContext
 from mahavishnu.engine.moves import scan_readable
-from mahavishnu.model.errors import (
-    ChangedMeanwhile,
-    IllegalMove,
-    MahavishnuError,
-    NoSuchTask,
-    require_answers,
-)
+from mahavishnu.model.errors import ChangedMeanwhile, IllegalMove, MahavishnuError, NoSuchTask, require_answers
 from mahavishnu.model.ids import new_entry_id
 from mahavishnu.model.json_value import EMPTY, Json
 from mahavishnu.model.letter_parts import DlqReason

@@ -36,15 +36,7 @@ from mahavishnu.model.query import ALL_NAMESPACES
 from mahavishnu.stores.base import home_of
 from mahavishnu.stores.kind import is_kept_locally
 from mahavishnu.tasks import rules as task_moves
-from mahavishnu.tasks.letters import (
-    begin_again,
-    goes_on,
-    has_done,
-    new_task_id,
-    snapshot_of,
-    steps_behind,
-    tasks_of,
-)
+from mahavishnu.tasks.letters import begin_again, goes_on, has_done, new_task_id, snapshot_of, steps_behind, tasks_of
 from mahavishnu.tasks.records import TASKS
 from mahavishnu.tasks.run import TaskRun
 from mahavishnu.tasks.staleness_rules import SIGN, is_silent_for

@@ -316,11 +316,7 @@ class Encryption:
         if not self.fields or payload.text[0] not in "{[":
             return payload, types
         value, kinds = encrypt_values(
-            payload.shared_value,
-            types.value,
-            self._is_secret,
-            self._encryptor(binding),
-            former and former.shared_value,
+            payload.shared_value, types.value, self._is_secret, self._encryptor(binding), former and former.shared_value
         )
         if kinds == types.value and value == payload.shared_value:
             return payload, types

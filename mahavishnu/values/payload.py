@@ -389,8 +389,7 @@ class LetterRequest(NamedTuple):
         if retry_policy is None and max_retries is None:
             return self
         return self._replace(
-            advised_policy=retry_policy,
-            max_retries=self.max_retries if self.max_retries is not None else max_retries,
+            advised_policy=retry_policy, max_retries=self.max_retries if self.max_retries is not None else max_retries
         )
 
     def with_traceparent(self, traceparent: str | None) -> LetterRequest:

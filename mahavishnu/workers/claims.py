@@ -140,13 +140,7 @@ class Claims:
         return claims
 
     async def _claim_pages(
-        self,
-        query: Query,
-        adapters: frozenset[str] | None,
-        owner: str,
-        limit: int,
-        lease: timedelta,
-        gate: LimitGate,
+        self, query: Query, adapters: frozenset[str] | None, owner: str, limit: int, lease: timedelta, gate: LimitGate
     ) -> list[Claim]:
         claims: list[Claim] = []
         batch = ClaimBatch()

@@ -555,13 +555,7 @@ class LimitGate:
             await self._take(limit, owner, None, 0, until, places)
 
     async def _take(
-        self,
-        limit: AdapterLimit,
-        owner: str,
-        held: int | None,
-        wanted: int,
-        until: datetime | None,
-        less: int = 0,
+        self, limit: AdapterLimit, owner: str, held: int | None, wanted: int, until: datetime | None, less: int = 0
     ) -> tuple[int, AdapterLimit]:
         granted = wanted
 

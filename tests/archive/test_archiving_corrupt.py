@@ -96,10 +96,7 @@ async def test_what_cannot_be_read_of_one_letter_stops_no_other(any_house: House
         await fail_twice(queue, name)
     letter = await letter_of(queue, "bad")
     assert letter.fingerprint is not None
-    key = {
-        HISTORY: letter.previous_entry_id,
-        REVISIONS: f"{letter.entry_id}/0",
-    }[kind]
+    key = {HISTORY: letter.previous_entry_id, REVISIONS: f"{letter.entry_id}/0"}[kind]
     any_house.clock.advance(1)
     with any_house.faults.corrupt(kind=kind, keys=[str(key)]):  # type: ignore[arg-type]
         result = await queue.archive.run(dry_run=False)

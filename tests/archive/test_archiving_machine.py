@@ -102,9 +102,7 @@ class Conservation(RuleBasedStateMachine):
     @rule(who=WHO, batch=st.integers(1, 3), calls=CALLS)
     def archive(self, who: int, batch: int, calls: int | None) -> None:
         self._begin(
-            who,
-            lambda process: process.dlq.archive.archive_completed_tasks(1, batch_size=batch, dry_run=False),
-            calls,
+            who, lambda process: process.dlq.archive.archive_completed_tasks(1, batch_size=batch, dry_run=False), calls
         )
 
     @rule(who=WHO, task=TASKS, calls=CALLS)

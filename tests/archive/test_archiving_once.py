@@ -59,11 +59,7 @@ STORIES: dict[str, tuple[list[Act], Act, list[Act]]] = {  # before, who dies at 
     "archive, then it fails again": ([fail, fail], archive, [fail, archive]),
     "restore, then it fails again": ([fail, fail, archive], restore, [fail, archive]),
     "restore, then it is restored": ([fail, fail, archive], restore, [restore, archive]),
-    "archive with a restored one as a former one": (
-        [fail, fail, archive, restore, fail],
-        archive,
-        [fail, archive],
-    ),
+    "archive with a restored one as a former one": ([fail, fail, archive, restore, fail], archive, [fail, archive]),
     "archive again, then it fails again": ([fail, fail, archive, restore], archive, [fail, archive, fail, archive]),
     "fail after it was restored": ([fail, fail, archive, restore], fail, [archive]),
     "archive after a late capture": ([fail, fail, archive, fail, succeed_late], archive, [fail, archive]),

@@ -12,15 +12,7 @@ import mahavishnu
 from mahavishnu.classify import hookspecs, verdict
 from mahavishnu.model import letter_parts
 
-HEAVY = {
-    "pydantic",
-    "opensearchpy",
-    "aiohttp",
-    "tenacity",
-    "yaml",
-    "requests",
-    "importlib.metadata",
-}
+HEAVY = {"pydantic", "opensearchpy", "aiohttp", "tenacity", "yaml", "requests", "importlib.metadata"}
 
 
 def modules_after(statement: str) -> set[str]:

@@ -250,10 +250,7 @@ async def test_metadata_comes_back_as_it_went_in(app: Any) -> None:
     assert not await app.dlq.list_tasks(metadata={"slos.max_delay_minutes": 16})
 
 
-@pytest.mark.parametrize(
-    ("policy", "budget"),
-    [("EXPONENTIAL", 5), ("EXPONENTIAL", 3), ("LINEAR", 2), ("NEVER", 0)],
-)
+@pytest.mark.parametrize(("policy", "budget"), [("EXPONENTIAL", 5), ("EXPONENTIAL", 3), ("LINEAR", 2), ("NEVER", 0)])
 async def test_each_recommended_limit_is_taken(app: Any, policy: str, budget: int) -> None:
     """A letter that is never retried has no date."""
     await app.dlq.enqueue("wf_1", TASK, REPOS, "boom", retry_policy=RetryPolicy[policy], max_retries=budget)

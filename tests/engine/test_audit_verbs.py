@@ -53,10 +53,7 @@ async def test_giving_up_and_editing(any_house: House) -> None:
     edit, fail = await entries(queue)
     assert (edit.action, edit.changes.value) == (
         "edit",
-        {
-            "task/name": {"before": "wf_00000", "after": "other"},
-            "revision": {"before": 0, "after": 1},
-        },
+        {"task/name": {"before": "wf_00000", "after": "other"}, "revision": {"before": 0, "after": 1}},
     )
     assert fail.action == "fail"
     assert fail.changes.value["resolution_status"] == {"before": "pending", "after": "permanently_failed"}

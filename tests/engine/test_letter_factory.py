@@ -109,11 +109,7 @@ async def test_the_same_task_in_two_namespaces_is_two_letters(any_house: House) 
     await queue.enqueue("wf_1", {"n": 3}, [], "boom", queue="builds")
     assert [
         (await letter_of(queue, "wf_1", **at)).task["n"] for at in ({}, {"namespace": "other"}, {"queue": "builds"})
-    ] == [
-        1,
-        2,
-        3,
-    ]
+    ] == [1, 2, 3]
     await queue.archive_task("wf_1", namespace="other")
     assert [letter.task["n"] for letter in await queue.list_tasks()] in ([1, 3], [3, 1])
 

@@ -154,13 +154,7 @@ class Shop:
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
-    [
-        ("success", "s"),
-        ("failure", "rp"),
-        ("retryable_failure", "r"),
-        ("permanent_failure", "p"),
-        ("always", "rps"),
-    ],
+    [("success", "s"), ("failure", "rp"), ("retryable_failure", "r"), ("permanent_failure", "p"), ("always", "rps")],
 )
 async def test_step_events_ask_their_condition(house: House, condition: str, expected: str) -> None:
     shop, heard = Shop(house), Heard()

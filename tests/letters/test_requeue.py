@@ -145,10 +145,7 @@ class TestByHand:
 
         letter = await letter_of(queue, "wf_1")
         assert letter.resolution.status is ResolutionStatus.PERMANENTLY_FAILED
-        assert (letter.resolution.by, letter.resolution.notes) == (
-            "system_max_retries",
-            "Max DLQ retries (3) exceeded",
-        )
+        assert (letter.resolution.by, letter.resolution.notes) == ("system_max_retries", "Max DLQ retries (3) exceeded")
         assert letter.priority == before.priority
         assert await queue.requeue_from_dlq("wf_1") == not_open(
             "letter 'wf_1' is exhausted, given up as permanently failed: cannot requeue it"

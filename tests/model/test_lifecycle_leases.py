@@ -8,18 +8,8 @@ from dataclasses import replace
 import pytest
 
 from mahavishnu.model.errors import LostLease
-from mahavishnu.model.letter import (
-    DeadLetter,
-)
-from mahavishnu.model.lifecycle import (
-    exhaust,
-    fail,
-    merge,
-    release,
-    renew,
-    succeed,
-    violations,
-)
+from mahavishnu.model.letter import DeadLetter
+from mahavishnu.model.lifecycle import exhaust, fail, merge, release, renew, succeed, violations
 from tests.support.letters import IN_TIME, NOON, STANDINGS, TOKEN, captured, claimed, failure, made, noon
 
 due, exhausted, given_up = STANDINGS["due"], STANDINGS["exhausted"], STANDINGS["given_up"]

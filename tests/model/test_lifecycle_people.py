@@ -263,8 +263,7 @@ def test_giving_up_closes_as_permanently_failed(standing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "how"),
-    [("waiting", ResolutionStatus.CANCELLED), ("exhausted", ResolutionStatus.PERMANENTLY_FAILED)],
+    ("standing", "how"), [("waiting", ResolutionStatus.CANCELLED), ("exhausted", ResolutionStatus.PERMANENTLY_FAILED)]
 )
 def test_archiving_an_open_letter_ends_the_case(standing: str, how: ResolutionStatus) -> None:
     """T16: as cancelled, or as permanently failed if it was exhausted; counted as archived, and as nothing else."""

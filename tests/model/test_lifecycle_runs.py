@@ -20,14 +20,7 @@ from mahavishnu.model.letter_parts import (
     RetryPolicy,
     Tallies,
 )
-from mahavishnu.model.lifecycle import (
-    MAX_RECOVERIES,
-    claim,
-    exhaust,
-    fail,
-    new_letter,
-    succeed,
-)
+from mahavishnu.model.lifecycle import MAX_RECOVERIES, claim, exhaust, fail, new_letter, succeed
 from tests.support.letters import IN_TIME, NAIVE, NOON, STANDINGS, TOKEN, captured, claimed, draft, failure, made, noon
 
 PENDING, RETRYING, EXHAUSTED, COMPLETED, ARCHIVED = DeadLetterStatus

@@ -194,11 +194,7 @@ class Office(RuleBasedStateMachine):
     # --------------------------------------------------------------------------------------------- what always holds
 
     def step(
-        self,
-        task: str,
-        move: Move,
-        make: Callable[[], DeadLetter],
-        refusal: type[IllegalMove] = IllegalMove,
+        self, task: str, move: Move, make: Callable[[], DeadLetter], refusal: type[IllegalMove] = IllegalMove
     ) -> DeadLetter | None:
         """The move, written if it is legal; and what every move keeps."""
         before = self.live[task]

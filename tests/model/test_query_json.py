@@ -109,9 +109,7 @@ names = st.sampled_from(
     ["is", "missing", "between", "at", "not", "any_of", "field", "values", "below", "path", "value"]
 )
 nearly = st.recursive(
-    json_values,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
-    max_leaves=8,
+    json_values, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=8
 )
 
 

@@ -207,10 +207,7 @@ async def main(options: dict[str, Any]) -> None:
     store = FallbackStore(FaultyStore(shared_store(options), faults), local_store(options["local"]), kinds=KINDS)
     limits = Limits(concurrency=10, lease_seconds=5, interval_seconds=1, skew_seconds=1, grace_seconds=2)
     queue_options = QueueOptions(
-        limits=limits,
-        letter_factory=LetterFactory(max_retries=4),
-        callback=callback,
-        rules=[RETENTION, STALENESS],
+        limits=limits, letter_factory=LetterFactory(max_retries=4), callback=callback, rules=[RETENTION, STALENESS]
     )
     dlq = DeadLetterQueue(options["max_size"], store=store, clock=clock, options=queue_options)
     async with dlq:

@@ -89,12 +89,7 @@ PEOPLE: Mapping[str, tuple[str, dict[str, list[str]]]] = {
     "queues": ("admins", {"queues": ["elsewhere"]}),
     "adapters": ("admins", {"adapters": ["elsewhere"]}),
 }
-MAY = {
-    "viewer": {PAYLOAD},
-    "retrier": {RETRY},
-    "editor": {EDIT},
-    "deleter": {DELETE},
-}
+MAY = {"viewer": {PAYLOAD}, "retrier": {RETRY}, "editor": {EDIT}, "deleter": {DELETE}}
 
 
 def test_every_command_is_named_here() -> None:

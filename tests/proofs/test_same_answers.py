@@ -200,10 +200,7 @@ def _by_due(letter: DeadLetter) -> Any:
 SORTS: dict[str, tuple[tuple[queries.Sort, ...], Callable[[DeadLetter], Any]]] = {
     "newest": (_NEWEST, lambda each: (-each.created_at.timestamp(), each.key)),
     "oldest": (_OLDEST, lambda each: (each.created_at, each.key)),
-    "updated": (
-        (queries.Sort("updated_at", descending=True),),
-        lambda each: (-each.updated_at.timestamp(), each.key),
-    ),
+    "updated": ((queries.Sort("updated_at", descending=True),), lambda each: (-each.updated_at.timestamp(), each.key)),
     "due": ((queries.Sort("due_at"),), _by_due),
     "priority": (queries.SOONEST_FIRST, lambda each: (-each.priority, *_by_due(each))),
 }

@@ -16,14 +16,7 @@ from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.context import QueueOptions
 from mahavishnu.http.auth import Limit
 from mahavishnu.model.errors import InvalidInput, MahavishnuError, NoSuchLetter, NoSuchQueue, PermissionDenied
-from mahavishnu.model.permissions import (
-    ACT_PERMISSIONS,
-    HIDDEN,
-    ROLE_PERMISSIONS,
-    Permission,
-    Principal,
-    Scope,
-)
+from mahavishnu.model.permissions import ACT_PERMISSIONS, HIDDEN, ROLE_PERMISSIONS, Permission, Principal, Scope
 from mahavishnu.model.query import letter_query
 from mahavishnu.testing.letters import make_letter
 from tests.support.queues import House

@@ -35,12 +35,7 @@ def captured(**fields: Any) -> DeadLetter:
 
 
 def claimed(
-    letter: DeadLetter,
-    now: datetime | None = None,
-    *,
-    token: str = TOKEN,
-    manual: bool = False,
-    minutes: float = 5,
+    letter: DeadLetter, now: datetime | None = None, *, token: str = TOKEN, manual: bool = False, minutes: float = 5
 ) -> DeadLetter:
     """`letter` in the hands of worker-1, from `now` (or from when it is due) for some minutes."""
     start = now or letter.due_at or NOON

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from mahavishnu.testing import Faults
 
-OUTAGES = (
-    "unavailable",
-    "answer_lost",
-    "request_lost",
-    "item_unavailable",
-    "item_answer_lost",
-    "item_request_lost",
-)
+OUTAGES = ("unavailable", "answer_lost", "request_lost", "item_unavailable", "item_answer_lost", "item_request_lost")
 
 
 def change_fault(faults: Faults, fault: str | None, times: int | None) -> None:

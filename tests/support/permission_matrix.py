@@ -685,10 +685,7 @@ def table() -> str:
     alike: dict[tuple[About, Permission | None], list[str]] = {}
     for name, row in METHODS.items():
         alike.setdefault((row.about, row.needs), []).append(name)
-    lines = [
-        f"| methods | needs | about | {' | '.join(PRINCIPALS)} |",
-        f"|---|---|---|{'---|' * len(PRINCIPALS)}",
-    ]
+    lines = [f"| methods | needs | about | {' | '.join(PRINCIPALS)} |", f"|---|---|---|{'---|' * len(PRINCIPALS)}"]
     for about, needs in sorted(alike, key=lambda each: ([*About].index(each[0]), str(each[1]))):
         names = alike[about, needs]
         cells = [_cell(METHODS[names[0]], who) for who in PRINCIPALS.values()]

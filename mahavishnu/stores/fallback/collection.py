@@ -14,17 +14,7 @@ from msgspec.structs import replace
 from mahavishnu.model.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from mahavishnu.model.query import HasKey, Not, Query
 from mahavishnu.model.record import Value
-from mahavishnu.stores.base import (
-    CURRENT,
-    Buckets,
-    Collection,
-    Cursor,
-    Histogram,
-    Page,
-    Result,
-    Tally,
-    find_pages,
-)
+from mahavishnu.stores.base import CURRENT, Buckets, Collection, Cursor, Histogram, Page, Result, Tally, find_pages
 from mahavishnu.stores.fallback.drain import BATCH, DrainResult, LocalCopy, drain, local_copy_kind
 from mahavishnu.stores.kind import LOCAL, Kind, Order, T, foreign_cursor, is_kept_locally, is_uncertain
 from mahavishnu.stores.memory import histogram_of, tally_of

@@ -76,10 +76,7 @@ class Table(Generic[T]):
             f"({ROW} INTEGER PRIMARY KEY, {KEY} TEXT NOT NULL UNIQUE, {VERSION} INTEGER NOT NULL, "
             f"{', '.join([*columns, BODY])})"
         )
-        self.create = (
-            f"CREATE TABLE IF NOT EXISTS {self.name} {self._columns}",
-            *(self.texts.create if texts else ()),
-        )
+        self.create = (f"CREATE TABLE IF NOT EXISTS {self.name} {self._columns}", *(self.texts.create if texts else ()))
         self.indexes = {
             (index := ".".join([kind.name, *names])): f"CREATE INDEX IF NOT EXISTS {quote(index)} "
             f"ON {self.name} ({', '.join(map(quote, names))}){self._only_where(names[0])}"

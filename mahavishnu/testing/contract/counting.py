@@ -144,8 +144,7 @@ class CountContract(ContractTests):
     async def test_more_groups_than_fit_one_answer(self, store: Store, shelf: str) -> None:
         collection = store.collection(PARCELS)
         await put(
-            collection,
-            [Parcel(key=f"{shelf}:{n}", shelf=shelf, name=f"{n % 1500:04}", weight=n) for n in range(3000)],
+            collection, [Parcel(key=f"{shelf}:{n}", shelf=shelf, name=f"{n % 1500:04}", weight=n) for n in range(3000)]
         )
         tally = await full_tally(collection, Query((Is("shelf", (shelf,)),)), ["name"], sums=["weight"])
         assert dict(tally.cells) == {(f"{n:04}",): Cell(2, {"weight": 2 * n + 1500}) for n in range(1500)}

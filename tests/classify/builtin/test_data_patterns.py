@@ -31,15 +31,7 @@ OF_SHORT_TEXTS = {"mahavishnu.model.query_text", "mahavishnu.search.completion"}
 USES = {f"re.{name}" for name in ("compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer")}
 # Of the tables, which the test reads; of an operator's rules, which are examined, an index's name, a store's URL, of an
 # operator's keys to be redacted, whose wildcards go back over nothing, and of routes and errors of our own.
-ELSEWHERE = (
-    "data.py",
-    "yaml_rules.py",
-    "index.py",
-    "urls.py",
-    "payload.py",
-    "http/routing.py",
-    "http/responses.py",
-)
+ELSEWHERE = ("data.py", "yaml_rules.py", "index.py", "urls.py", "payload.py", "http/routing.py", "http/responses.py")
 MEASURABLE = 0.02  # seconds
 SAMPLE = [*map(chr, [*range(9, 14), *range(32, 127)]), *"\xa0\xdf\xe9\xc9\u017f\u0663\u2013\u2019\u2028\u4e2d"]
 

@@ -318,12 +318,7 @@ class TestTheStoreCannotAnswer:
 
     @pytest.mark.parametrize(("code", "maybe"), [(sqlite3.SQLITE_IOERR, True), (sqlite3.SQLITE_FULL, False)])
     async def test_a_sync_that_fails_may_have_written(
-        self,
-        store: SQLiteStore,
-        notes: SQLiteCollection[Note],
-        monkeypatch: pytest.MonkeyPatch,
-        code: int,
-        maybe: bool,
+        self, store: SQLiteStore, notes: SQLiteCollection[Note], monkeypatch: pytest.MonkeyPatch, code: int, maybe: bool
     ) -> None:
         await notes.write([Note("warm")])
         monkeypatch.setattr(store.open_file()._connections, "_writing", Failing(writing(store), "COMMIT", code))

@@ -57,10 +57,7 @@ def plan(connection: sqlite3.Connection, sql: sqlite_sql.Sql) -> list[str]:
         (letter_query(due=LATER, partitions=range(64), sort=SOONEST_FIRST), "INDEX letters.namespace.due_at"),
         (letter_query(limit=50), "INDEX letters.namespace.created_at"),
         (letter_query(status="exhausted"), "INDEX letters.namespace.status.created_at (namespace=? AND status=?)"),
-        (
-            letter_query(fingerprint="f"),
-            "INDEX letters.fingerprint.namespace.resolution_status",
-        ),
+        (letter_query(fingerprint="f"), "INDEX letters.fingerprint.namespace.resolution_status"),
         (Query(sort=(Sort("due_at"),)), "INDEX letters.namespace.due_at"),
     ],
     ids=["due", "due of a partition", "newest", "newest of a status", "a group", "soonest"],
