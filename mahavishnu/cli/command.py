@@ -1,11 +1,9 @@
 """`@command` makes a command of a conversation with the API; `for_typer` makes what typer reads of any command.
 
-    @command(print_alerts)
-    async def list_alerts(api: Connection, resolved: Resolved = False) -> Any:
-        \"\"\"List the alerts that hold.\"\"\"
-        return await api.get("/alerts", {"resolved": resolved})
-
-Neither needs asyncio or pydantic before the command runs: help must not wait for them.
+@command(print_alerts)
+async def list_alerts(api: Connection, resolved: Resolved = False) -> Any:
+    \"\"\"List the alerts that hold.\"\"\"
+    return await api.get("/alerts", {"resolved": resolved})
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from mahavishnu.stores.base import Buckets, Cell, Collection, Tally, keeps_count
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURS = 24
-_BY_GROUP, _BY_MOVED = ("fingerprint",), ("fingerprint", "moved")
+_BY_GROUP, _BY_SUM = ("fingerprint",), ("fingerprint", "counted_group", "moved")
 _OPEN = Is("resolution_status", (ResolutionStatus.PENDING,))
 _BREAKDOWN = ("status", "error_category", "queue", "source_queue")
 _NEWEST_FIRST = (Sort("created_at", descending=True),)
@@ -87,18 +87,22 @@ async def count_groups(
     """Return the counts of all groups, or of one, without `captured`. Letters in sums of the ledger are not read."""
     here: tuple[Condition, ...] = () if only is None else (Is("fingerprint", (only,)),)
     records, history = context.letters.counted, context.history  # tombstones too: they are in no group
-    unsummed = (*here, HAS_NUMBERS)  # a store that counts need not tell them apart: moments of others are in sums, too
-    summed, lately, (waiting, still_open, counted, live, former) = await asyncio.gather(
+    unsummed = Query((*here, HAS_NUMBERS))  # a store that counts need not tell them apart: sums have moments, too
+    summed, lately, (waiting, still_open, former, counted, *apart) = await asyncio.gather(
         Ledger(context).groups(),
         _count_lately(records, history, now, only, recent=recent),
         asyncio.gather(
             records.tally(Query((*here, _OPEN, Missing("due_at"))), _BY_GROUP),
             records.tally(Query((*here, _OPEN)), _BY_GROUP, sums=["occurrences"]),
-            records.tally(Query(unsummed), ("fingerprint", "counted_group")),
-            records.tally(Query(here if keeps_counters(context.store) else unsummed), _BY_MOVED, spans=_MOMENTS),
-            history.tally(Query(here), ("fingerprint", "counted_group", "moved"), spans=_MOMENTS),
+            history.tally(Query(here), _BY_SUM, spans=_MOMENTS),
+            *(
+                [records.tally(unsummed, _BY_SUM[:2]), records.tally(Query(here), _BY_SUM[::2], spans=_MOMENTS)]
+                if keeps_counters(context.store)
+                else [records.tally(unsummed, _BY_SUM, spans=_MOMENTS)]
+            ),
         ),
     )
+    (live,) = apart or [counted]
     for_people, open_ones, newest = waiting.by(0), still_open.by(0), live.by(0)
     every = {name: _cell(each) for name, each in summed.items() if only in (None, name)}
 
@@ -106,10 +110,10 @@ async def count_groups(
         if name is not None:
             every[name] = every[name].plus(cell) if name in every else cell
 
-    for (name, moved), cell in live.cells.items():
+    for (name, *_, moved), cell in live.cells.items():
         add(name, replace(_failures_in_group(cell, moved), count=0))
-    for (name, group), cell in counted.cells.items():
-        add(name, cell if name != group else Cell())  # else a sum counts them
+    for (name, group, *_), cell in counted.cells.items():
+        add(name, Cell(cell.count if name != group else 0))  # else a sum counts them
     for (name, group, moved), cell in former.cells.items():
         seen = _failures_in_group(cell, moved)
         add(name, seen if name != group else Cell(latest=seen.latest))

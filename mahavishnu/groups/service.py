@@ -345,7 +345,8 @@ class Groups:
         counts, (record, missing) = await asyncio.gather(
             count_groups(self._context, now, fingerprint, recent=recent), self._records.find(fingerprint)
         )
-        counts = await with_captured(counts, self._letters, [fingerprint])
+        is_resolved = record is not None and record.state is GroupState.RESOLVED
+        counts = await with_captured(counts, self._letters, [fingerprint] if is_resolved else [])
         counts = replace(counts, degraded=counts.degraded or missing)
         if record is not None:
             shown = await self._records.update_derived({fingerprint: record}, counts, now)

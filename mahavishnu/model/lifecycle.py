@@ -6,8 +6,7 @@ happened in, the next letter out. The moves of tombstones stand in `tombstones`,
 reads a clock or does I/O. Writing the result under the letter's `version` makes the move happen, and it may lose: then
 read again and decide again.
 
-The version alone does not prove ownership: a person's edit or a merged failure changes it in the middle of a run. So
-the moves that end or prolong a run demand the token of the lease too.
+An edit or a merged failure changes the version during a run, so moves that end or prolong one demand the lease's token.
 """
 
 from __future__ import annotations

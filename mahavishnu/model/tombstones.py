@@ -1,5 +1,4 @@
-"""Numbers of ended letters go into sums: those of tombstones, so that these can be removed, into the sums of a day,
-and those of closed letters, so that no count has to go through them, into the sums of a month.
+"""Numbers of ended letters go into sums: of tombstones, which can then be removed, by day; of closed letters by month.
 
 First the day lists them. Then each is folded by compare-and-set: from that write on its numbers count in the day and no
 longer in itself. Then the day adds up those that were folded, and lists nothing. A folded tombstone that a day lists is
