@@ -12,6 +12,7 @@ from mahavishnu.bulk.records import RUN_PAGES, RUNS
 from mahavishnu.bulk.run import PAGE, BulkRun, ItemState, RunItem, RunState
 from mahavishnu.core.dead_letter_queue import DeadLetterQueue
 from mahavishnu.engine.audit import AUDIT
+from mahavishnu.engine.breaker import Breakers
 from mahavishnu.model.errors import IllegalRunMove, InvalidInput, InvalidQuery, NoSuchRun, StoreUnavailable
 from mahavishnu.model.events import EventName
 from mahavishnu.model.letter import FormerLetter
@@ -233,7 +234,7 @@ async def test_the_stop_rule_halts_when_more_have_failed_and_nothing_is_touched_
 
 async def test_the_rule_is_looked_at_before_each_slice(any_house: House) -> None:
     """Letters fail while the rest is being moved: the next slice is not."""
-    queue = any_house.queue(Runs(NETWORK))
+    queue = any_house.queue(Runs(NETWORK), breakers=Breakers(threshold=PAGE))
     await fill(queue, 2 * PAGE, max_retries=0)  # planned in one write
     run = await queue.runs.start("redrive", everything=True, by="ann", ramp=(), stop_percent=10)
     looking = asyncio.create_task(queue.runs.advance())

@@ -81,7 +81,7 @@ async def fill(dlq: DeadLetterQueue, clock: ManualClock, fail: Callable[[int], B
 
 async def look_after_invoices(dlq: DeadLetterQueue) -> None:
     """Have somebody say that they are at it."""
-    (slow,) = [group for group in (await dlq.groups.list()).items if "invoice" in group.adapters]
-    await dlq.groups.update(
-        slow.fingerprint, by="bo", owner="bo", state="investigating", note="tax.example is slow since 00:40"
-    )
+    for group in [each for each in (await dlq.groups.list()).items if "invoice" in each.adapters]:
+        await dlq.groups.update(
+            group.fingerprint, by="bo", owner="bo", state="investigating", note="tax.example is slow since 00:40"
+        )
