@@ -103,4 +103,7 @@ async def test_each_call_is_run_by_its_own_app_whoever_is_killed(url: str, tmp_p
         assert (letter.retry_count, letter.tallies.retry_failed, letter.tallies.retry_success) == (0, 0, 1)
         assert letter.total_attempts == 1 + letter.tallies.claims_recovered, "no stranger has tried it"
     repeated = Counter(task for task, *_ in runs(log))
-    assert sum(repeated.values()) <= 3 * calls + 4 * sum(kills.values()), "at most what was being run at each kill"
+    unwritten = 20 * 4  # for each of the places of an app
+    assert sum(repeated.values()) <= 3 * calls + unwritten * sum(kills.values()), (
+        "at most what was unwritten at each kill"
+    )

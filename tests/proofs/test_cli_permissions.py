@@ -144,7 +144,9 @@ class Shell:
         """What is kept, apart from the audit, remembered answers, signs of life, and what is derived from records."""
         with sqlite3.connect(self.database) as file:
             tables = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            kept = [name for name in tables if not any(part in name for part in ("audit", "replies", "workers", "#", "."))]
+            kept = [
+                name for name in tables if not any(part in name for part in ("audit", "replies", "workers", "#", "."))
+            ]
             return {name: file.execute(f'SELECT * FROM "{name}"').fetchall() for name in kept}
 
     def denials(self, who: str) -> int:
