@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -262,6 +263,7 @@ class Processor:
         self._seen = (0, 0)  # how many had succeeded, and met an open circuit, at the last claim
         self._awake, self._ended = asyncio.Event(), asyncio.Event()
         self._claiming = asyncio.Lock()
+        self._home = copy_context()  # not that of the caller whose failure is run again
         self._stopping = False
         self._dates: list[datetime] = []  # a heap: when letters that went through here are due
         self._loops: asyncio.Task[None] | None = None
@@ -518,7 +520,7 @@ class Processor:
             busy = frozenset[str]() if len(self._runs) < shared else frozenset(self._runs.values())
             if (leased := self._ready.pop(busy)) is None:
                 return
-            run = asyncio.create_task(self._run(leased))
+            run = asyncio.create_task(self._run(leased), context=self._home.copy() if self.is_running else None)
             self._runs[run] = leased.circuit
             run.add_done_callback(self._on_run_end)
 
