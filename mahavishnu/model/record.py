@@ -21,7 +21,7 @@ def defaults_of(kind: type[Struct]) -> dict[str, Any]:
 
 
 class _DataclassFields:
-    """The fields of a struct as `dataclasses` describes them, made when somebody asks."""
+    """The fields of a struct as `dataclasses` describes them, made at first use."""
 
     def __get__(self, _: object, kind: type[Struct]) -> dict[str, DataclassField[Any]]:
         return _dataclass_fields(kind)

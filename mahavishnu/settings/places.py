@@ -1,4 +1,4 @@
-"""The places of letters: the default stores, and the one that is meant where nothing else is set. No pydantic here."""
+"""Default store locations, and the store of a command without other settings. This module imports no pydantic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_SETTING = re.compile(f"{PREFIX}(TOKEN|USER|TEST_\\w+|OPENSEARCH_(CACHE|MAVEN
 
 
 def plain_store(given: str | None) -> str | None:
-    """Return the SQLite file that is meant, if at most that is set, as `given` or as a variable.
+    """Return the URL of the SQLite store, if `given` or a variable names it and nothing else is set.
 
     None means that the settings have to be read: there is a file, another variable, or another kind of store.
     """
